@@ -1,0 +1,23 @@
+.PHONY: help setup test lint demo lock clean
+
+help:  ## what there is
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+setup: .venv/ready  ## the environment in .venv, with the penstock command in it
+
+.venv/ready: requirements.lock pyproject.toml scripts/setup.sh
+	@scripts/setup.sh
+
+lint: setup  ## formatting, lint and types
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+test: lint  ## everything that has to hold
+	.venv/bin/pytest
+
+lock: setup  ## resolve the dependencies again
+	scripts/lock.sh
+
+clean:  ## forget the environment and every cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis artifacts

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Makes .venv from the lock file, with the `penstock` command in it, and sees to Java.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${PYTHON:-python3}
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    echo "setup: needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2
+    exit 1
+fi
+
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+java_version() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p;T;q'; }
+if ! command -v java >/dev/null || [ "$(java_version)" -lt 17 ]; then
+    echo "setup: Spark needs Java 17 or newer, and there is none on the PATH"
+    if can_install; then
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless
+    else
+        echo "setup: install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) and run again" >&2
+        exit 1
+    fi
+fi
+
+if [ ! -x .venv/bin/python ]; then
+    if ! "$python" -m venv .venv 2>/dev/null; then
+        rm -rf .venv
+        can_install || { echo "setup: Python's venv module is missing (apt-get install python3-venv)" >&2; exit 1; }
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv
+        "$python" -m venv .venv
+    fi
+fi
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+touch .venv/ready
