@@ -1,0 +1,195 @@
+"""How long will so many tuples take? Two models, learnt while the job runs."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.types import Floats
+
+
+@dataclass(frozen=True)
+class DisspCost:
+    """DISSP, equations 5.2 and 5.3: ``C_T = t / n`` over a moving average, ``N_keep = δ / C_T``.
+
+    >>> DisspCost().update(seconds=0.3, tuples=5000).keep(0.25)
+    4166
+    """
+
+    window: int = 10
+    seen: tuple[tuple[float, float], ...] = ()
+
+    def update(self, seconds: float, tuples: float) -> "DisspCost":
+        if tuples <= 0:
+            return self  # an idle interval says nothing about the cost of a tuple
+        return replace(self, seen=(*self.seen, (seconds, tuples))[-self.window :])
+
+    @property
+    def per_tuple(self) -> float:
+        """Zero until the first tuple was seen."""
+        if not self.seen:
+            return 0.0
+        return sum(seconds / tuples for seconds, tuples in self.seen) / len(self.seen)
+
+    def keep(self, interval: float) -> int | None:
+        """How many tuples fit into an interval; None while nothing is known."""
+        return int(interval / self.per_tuple) if self.seen else None
+
+
+SURPRISE = 0.25
+"""A batch that is this far (in log time) from what was expected says that something changed."""
+TRUST_SLOW = 0.85
+"""How much of a first slow batch is believed; a second one in a row is believed wholly."""
+MOST_SLOWER, MOST_FASTER = 2.3, 1 / 16
+"""The most that one batch may change all costs, so that no outlier ruins the model."""
+LATE = 3
+"""Batches that a fit falls back to when it cannot explain the newest with all of them."""
+WARM_UP = (0.2, 0.35, 0.5, 0.7, 0.85)
+"""How much of the times of a job's first batches is believed: a JVM starts slowly."""
+UNKNOWN_TUPLE = 5e-6
+"""Until the slopes are known, a tuple is taken to cost no more than this many seconds."""
+SHED_SHARE = 0.1
+"""Until they are told apart, a tuple that is shed costs this share of one that is admitted."""
+
+
+@dataclass(frozen=True)
+class ThreeTermCost:
+    """``seconds = fixed + a · arrived + b · admitted``, for micro-batches.
+
+    The terms are fitted to the last ``window`` batches, newer ones counting more, by least
+    squares with terms that are not negative, and held in place by a weak pull towards the terms
+    as they were: a steady load says nothing about how its time divides into the three, and then
+    what was learnt earlier stays.
+
+    *Changes and outliers.* A batch that even the terms fitted to it and to the last few do not
+    explain is a surprise: all terms, and the times remembered, are scaled towards it, since what
+    changes in practice (a busy neighbour, warm code, other data) changes them together. A slow
+    surprise is not wholly believed until another follows; a fast one is, at once, since nothing
+    makes a batch faster than it can be. So one pause of the garbage collector costs little.
+
+    *Slow start.* Only a part of the time of a job's first batches is believed, and a surprise
+    among them starts the model anew: to shed because the first batch was slow would be wrong,
+    and to believe that nothing costs anything, too.
+
+    The model is a function of what a batch really contained, so news that is two batches old is
+    still true and corrects nothing twice.
+    """
+
+    window: int = 32
+    forget: float = 0.9
+    terms: Floats = field(default_factory=lambda: np.zeros(3))
+    seen: Floats = field(default_factory=lambda: np.empty((0, 3)))
+    """Rows of seconds, arrived, admitted; the newest last."""
+    batches: int = 0
+    slow: bool = False
+    """The last batch was a slow surprise."""
+
+    @property
+    def known(self) -> bool:
+        return bool(self.seen.size)
+
+    @property
+    def cold(self) -> bool:
+        """Still warming up: what is expected may be far too much."""
+        return self.batches < len(WARM_UP)
+
+    @property
+    def fixed(self) -> float:
+        return float(self.terms[0])
+
+    @property
+    def arriving(self) -> float:
+        """Seconds for a tuple that arrives, whether it is admitted or not."""
+        return float(self.terms[1])
+
+    @property
+    def admitting(self) -> float:
+        """Seconds more for a tuple that is admitted."""
+        return float(self.terms[2])
+
+    def seconds(self, arrived: float, admitted: float) -> float:
+        return float(self.terms[0] + self.terms[1] * arrived + self.terms[2] * admitted)
+
+    def update(
+        self, seconds: float, arrived: float, admitted: float, overhead: float | None = None
+    ) -> "ThreeTermCost":
+        """With one more batch; ``overhead`` is what it spent on anything but tuples, if known."""
+        if self.cold:
+            share = WARM_UP[self.batches]
+            seconds, overhead = seconds * share, None if overhead is None else overhead * share
+        counted = replace(self, batches=self.batches + 1)
+        if not self.known:
+            return counted._start_anew(seconds, arrived, admitted, overhead)
+        heard = replace(counted, slow=False)._remember(seconds, arrived, admitted)
+        for memory in (heard, heard._of_late()):
+            fitted = memory._fit()
+            if _explains(fitted.seconds(arrived, admitted), seconds):
+                return fitted
+        if self.cold:
+            return counted._start_anew(seconds, arrived, admitted, overhead)
+        return counted._surprised(seconds, arrived, admitted)
+
+    def _surprised(self, seconds: float, arrived: float, admitted: float) -> "ThreeTermCost":
+        expected = self.seconds(arrived, admitted)
+        ratio = np.clip(seconds / max(expected, 1e-9), MOST_FASTER, MOST_SLOWER)
+        slow = bool(ratio > 1)
+        factor = float(ratio ** (TRUST_SLOW if slow and not self.slow else 1.0))
+        # an outlier is remembered as what is believed of it
+        believed = min(seconds, expected * factor)
+        scaled = replace(self, slow=slow)._scaled(factor)
+        return scaled._remember(believed, arrived, admitted)._fit()
+
+    def _start_anew(
+        self, seconds: float, arrived: float, admitted: float, overhead: float | None
+    ) -> "ThreeTermCost":
+        """The terms that one batch suggests: what is not known to be overhead is its tuples'."""
+        overhead = seconds / 2 if overhead is None else overhead
+        tuples = max(admitted + SHED_SHARE * arrived, 1.0)
+        admitting = min(max(seconds - overhead, 0.0) / tuples, UNKNOWN_TUPLE)
+        terms = np.array([0.0, SHED_SHARE * admitting, admitting])
+        terms[0] = max(seconds - terms[1] * arrived - terms[2] * admitted, 0.0)
+        return replace(self, terms=terms, seen=self.seen[:0])._remember(seconds, arrived, admitted)
+
+    def _of_late(self) -> "ThreeTermCost":
+        """The last few batches only: where the load moved far, they tell the terms apart."""
+        return replace(self, seen=self.seen[-LATE:])
+
+    def _scaled(self, factor: float) -> "ThreeTermCost":
+        seen = self.seen.copy()
+        seen[:, 0] *= factor
+        return replace(self, terms=self.terms * factor, seen=seen)
+
+    def _remember(self, seconds: float, arrived: float, admitted: float) -> "ThreeTermCost":
+        row = np.array([[seconds, arrived, admitted]], dtype=np.float64)
+        return replace(self, seen=np.concatenate((self.seen, row))[-self.window :])
+
+    def _fit(self) -> "ThreeTermCost":
+        seconds, columns = self.seen[:, 0], self.seen.copy()
+        columns[:, 0] = 1.0
+        weight = self.forget ** np.arange(len(seconds) - 1, -1, -1.0)
+        scale = np.maximum(columns.max(axis=0), 1e-12)  # terms become seconds of a large batch
+        scaled = columns / scale
+        gram = (scaled * weight[:, None]).T @ scaled + PULL * np.eye(3)
+        target = scaled.T @ (weight * seconds) + PULL * self.terms * scale
+        return replace(self, terms=_not_negative(gram, target) / scale)
+
+
+def _explains(expected: float, seconds: float) -> bool:
+    return bool(abs(np.log(max(expected, 1e-9) / max(seconds, 1e-9))) < SURPRISE)
+
+
+PULL = 0.02
+"""The pull towards the terms as they were, in batches."""
+
+
+def _not_negative(gram: Floats, target: Floats) -> Floats:
+    """Least squares with x ≥ 0: solve, leave the most negative term out, solve again."""
+    free = [0, 1, 2]
+    while free:
+        part = np.linalg.solve(gram[np.ix_(free, free)], target[free])
+        if part.min() >= 0:
+            break
+        free.pop(int(part.argmin()))
+    x = np.zeros(3)
+    if free:
+        x[free] = part
+    return x

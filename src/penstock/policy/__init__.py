@@ -1,0 +1,32 @@
+"""Policies, one a file. ``get("balance-sic")`` finds one by its name."""
+
+from difflib import get_close_matches
+from importlib import import_module
+from pkgutil import iter_modules
+
+from penstock.policy.base import Policy
+from penstock.types import PenstockError
+
+__all__ = ["Policy", "available", "get"]
+
+
+def available() -> dict[str, type[Policy]]:
+    """Every policy in this package, by name."""
+    found: dict[str, type[Policy]] = {}
+    for module in iter_modules(__path__):
+        namespace = import_module(f"{__name__}.{module.name}")
+        for thing in vars(namespace).values():
+            if isinstance(thing, type) and thing.__module__ == namespace.__name__:
+                name = getattr(thing, "name", None)
+                if isinstance(name, str) and callable(getattr(thing, "rates", None)):
+                    found[name] = thing
+    return found
+
+
+def get(name: str) -> Policy:
+    policies = available()
+    if name not in policies:
+        close = get_close_matches(name, policies, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(policies)}"
+        raise PenstockError(f"unknown policy {name!r}: {hint}")
+    return policies[name]()

@@ -1,0 +1,17 @@
+"""The same rate for everybody: the baseline that knows nothing."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.types import Demand, Floats
+
+
+class Uniform:
+    """``rate = capacity / total cost``; THEMIS' random shedder in expectation."""
+
+    name: ClassVar[str] = "uniform"
+
+    def rates(self, demand: Demand, capacity: float) -> Floats:
+        total = demand.total_cost()
+        return np.full(len(demand), 1.0 if total <= capacity else capacity / total)

@@ -1,0 +1,195 @@
+"""The vocabulary of Penstock.
+
+A *stratum* is the unit of decision: tuples that share query, source and group, all worth the
+same. A *demand* is what the strata ask for in one interval, a *plan* is what the controller
+answers, a *report* is what it hears back. Everything here is frozen: state changes by making
+a new value.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class PenstockError(Exception):
+    """Something the user can mend; the message says where and how."""
+
+
+class Stratum(NamedTuple):
+    """Tuples that are decided on together. ``group`` is empty where a policy asks for none."""
+
+    query: str
+    source: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """Who asks, one entry a query.
+
+    ``sic`` is where a query stands before anything that waits is admitted. ``weight`` scales
+    its share, ``floor`` is the SIC that it is promised first, ``ceiling`` the SIC above which
+    it yields to everybody else.
+    """
+
+    sic: Floats
+    weight: Floats
+    floor: Floats
+    ceiling: Floats
+
+    @classmethod
+    def of(
+        cls,
+        sic: npt.ArrayLike,
+        weight: npt.ArrayLike = 1.0,
+        floor: npt.ArrayLike = 0.0,
+        ceiling: npt.ArrayLike = np.inf,
+    ) -> "Queries":
+        standing = np.atleast_1d(np.asarray(sic, dtype=np.float64))
+        return cls(standing, *(_filled(x, standing.size) for x in (weight, floor, ceiling)))
+
+    def __len__(self) -> int:
+        return self.sic.size
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What waits, one entry a stratum: a struct of arrays, so that a million is no problem."""
+
+    queries: Queries
+    query: Ints
+    """Index into ``queries``."""
+    tuples: Floats
+    sic: Floats
+    """Of one tuple."""
+    cost: Floats
+    """Of one tuple, in the unit of the capacity."""
+
+    @classmethod
+    def of(
+        cls,
+        queries: Queries,
+        query: npt.ArrayLike,
+        tuples: npt.ArrayLike,
+        sic: npt.ArrayLike,
+        cost: npt.ArrayLike = 1.0,
+    ) -> "Demand":
+        index = np.atleast_1d(np.asarray(query, dtype=np.int64))
+        return cls(queries, index, *(_filled(x, index.size) for x in (tuples, sic, cost)))
+
+    def __len__(self) -> int:
+        return self.query.size
+
+    def total_cost(self) -> float:
+        return float((self.tuples * self.cost).sum())
+
+    def spent(self, rates: Floats) -> float:
+        """The expected cost of a plan with these rates."""
+        return float((self.tuples * self.cost * rates).sum())
+
+    def reached(self, rates: Floats) -> Floats:
+        """The SIC at which each query arrives under these rates."""
+        gained = np.bincount(self.query, self.tuples * self.sic * rates, len(self.queries))
+        return self.queries.sic + gained
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An admission rate in [0, 1] for each stratum, and what one of its tuples is worth.
+
+    A stratum that the plan does not know is admitted at ``default_rate``.
+    """
+
+    version: int = 0
+    strata: tuple[Stratum, ...] = ()
+    rates: Floats = field(default_factory=lambda: np.empty(0))
+    sic: Floats = field(default_factory=lambda: np.empty(0))
+    default_rate: float = 1.0
+    default_sic: float = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Nothing is to be shed: a gate may let everything pass without looking."""
+        return self.default_rate >= 1.0 and bool((self.rates >= 1.0).all())
+
+    def rate(self, stratum: Stratum) -> float:
+        """For people and tests; a gate looks its strata up in an index of its own."""
+        try:
+            return float(self.rates[self.strata.index(stratum)])
+        except ValueError:
+            return self.default_rate
+
+
+class Count(NamedTuple):
+    """Tuples of one stratum in one batch; what is missing from ``admitted`` was shed."""
+
+    arrived: int
+    admitted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A micro-batch that has finished.
+
+    ``seconds`` is how long it took by the clock. ``work`` is the processor time that its tasks
+    used, where the engine tells (several jobs on one site compete for that), and ``overhead``
+    is the part of ``seconds`` that has nothing to do with tuples.
+    """
+
+    job: str
+    number: int
+    started: float
+    seconds: float
+    counts: Mapping[Stratum, Count]
+    work: float | None = None
+    overhead: float | None = None
+
+    @property
+    def arrived(self) -> int:
+        return sum(count.arrived for count in self.counts.values())
+
+    @property
+    def admitted(self) -> int:
+        return sum(count.admitted for count in self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A micro-batch that is about to start. ``arrived`` is None where the source cannot tell."""
+
+    job: str
+    waited: float
+    """Seconds since the job's last batch started: how old the oldest waiting tuple can be."""
+    arrived: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a query's coordinator said: its result SIC, and when that was true."""
+
+    sic: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All the controller hears: the time, what finished, what starts, what coordinators said."""
+
+    now: float
+    finished: tuple[Batch, ...] = ()
+    starting: Outlook | None = None
+    told: Mapping[str, Told] = field(default_factory=dict)
+    gone: tuple[str, ...] = ()
+    """Jobs that stopped or failed: their share goes to the others."""
+
+
+def _filled(values: npt.ArrayLike, size: int) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    return np.full(size, array) if array.ndim == 0 else array

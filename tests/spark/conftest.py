@@ -1,0 +1,44 @@
+"""What Spark tests share: one session, as starting a JVM takes seconds, and a small file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+pa: Any = import_module("pyarrow")
+pq: Any = import_module("pyarrow.parquet")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    # Spark starts its workers with the `python3` of the PATH, which may not know this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("penstock-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def ten_readings(tmp_path: Path) -> str:
+    """Ten readings, one a second."""
+    path = tmp_path / "rows.parquet"
+    moments = pa.array(range(10)).cast(pa.timestamp("s"))
+    pq.write_table(pa.table({"at": moments, "key": [f"k{n}" for n in range(10)]}), path)
+    return str(path)

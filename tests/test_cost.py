@@ -1,0 +1,101 @@
+"""Samples in, limits out: no clock, no threads."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.cost import WARM_UP, DisspCost, ThreeTermCost
+from penstock.testing import Cost
+
+REAL = Cost(fixed=0.2, arriving=3e-7, admitting=5e-6)
+
+
+def _warm(real: Cost = REAL, arrived: int = 100_000) -> ThreeTermCost:
+    model = ThreeTermCost()
+    for i in range(len(WARM_UP) + 20):
+        admitted = arrived * (1 + i % 3) / 3
+        model = model.update(real.seconds(arrived, admitted), arrived, admitted)
+    return model
+
+
+def test_thesis_figure_5_2() -> None:
+    # 5,000 tuples in 300 ms: 0.06 ms a tuple; "approximately 4,100" fit into 250 ms
+    model = DisspCost().update(seconds=0.3, tuples=5000)
+    assert model.per_tuple == pytest.approx(0.06e-3)
+    assert model.keep(0.25) == 4166
+
+
+def test_dissp_is_a_moving_average() -> None:
+    model = DisspCost(window=2)
+    assert model.keep(1.0) is None
+    for seconds in (9.0, 1.0, 3.0):
+        model = model.update(seconds, 1)
+    assert model.per_tuple == 2.0
+    assert model.update(5.0, 0) == model  # an idle interval says nothing
+
+
+def test_the_three_terms_are_found() -> None:
+    model = ThreeTermCost()
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        arrived = float(rng.integers(10_000, 500_000))
+        admitted = arrived * rng.random()
+        model = model.update(REAL.seconds(arrived, admitted), arrived, admitted)
+    assert model.fixed == pytest.approx(REAL.fixed, rel=0.05)
+    assert model.arriving == pytest.approx(REAL.arriving, rel=0.1)
+    assert model.admitting == pytest.approx(REAL.admitting, rel=0.05)
+
+
+def test_a_steady_load_forgets_nothing() -> None:
+    model = _warm()
+    for _ in range(200):
+        model = model.update(REAL.seconds(100_000, 50_000), 100_000, 50_000)
+    assert model.seconds(100_000, 100_000) == pytest.approx(REAL.seconds(100_000, 100_000), rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [3.0, 10.0, 100.0])
+def test_one_outlier_does_little_and_is_forgotten_at_once(factor: float) -> None:
+    before, seconds = _warm(), REAL.seconds(100_000, 50_000)
+    struck = before.update(seconds * factor, 100_000, 50_000)
+    assert struck.seconds(100_000, 50_000) <= 2.1 * seconds
+    after = struck.update(seconds, 100_000, 50_000)
+    assert after.seconds(100_000, 50_000) == pytest.approx(seconds, rel=0.15)
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.5, 2.0, 3.0])
+def test_a_change_is_believed_within_two_batches(factor: float) -> None:
+    model = _warm()
+    for _ in range(2):
+        seconds = REAL.seconds(100_000, 50_000) * factor
+        model = model.update(seconds, 100_000, 50_000)
+    assert model.seconds(100_000, 50_000) == pytest.approx(seconds, rel=0.25)
+
+
+def test_a_slow_start_is_forgotten() -> None:
+    model = ThreeTermCost()
+    for slow in (20, 8, 3, 1.5, *[1] * 8):
+        model = model.update(REAL.seconds(50_000, 50_000) * slow, 50_000, 50_000)
+    assert model.seconds(50_000, 50_000) == pytest.approx(REAL.seconds(50_000, 50_000), rel=0.1)
+
+
+def test_known_overhead_is_not_charged_to_tuples() -> None:
+    model = ThreeTermCost().update(1.0, 1_000_000, 1_000_000, overhead=1.0)
+    assert model.admitting == 0.0
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 100), st.integers(0, 10**7), st.floats(0, 1)),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_whatever_it_is_told_it_stays_sane(told: list[tuple[float, int, float]]) -> None:
+    model = ThreeTermCost()
+    for seconds, arrived, share in told:
+        model = model.update(seconds, arrived, arrived * share)
+    assert np.isfinite(model.terms).all()
+    assert model.terms.min() >= 0
+    assert len(model.seen) <= model.window
