@@ -1,3 +1,22 @@
-"""Penstock keeps Spark Structured Streaming jobs fresh under overload."""
+"""Penstock keeps Spark Structured Streaming jobs fresh under overload.
+
+``import penstock as ps`` is light: what needs Spark (``ps.Site``, ``ps.mean``, ...) is loaded
+when it is first used.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["Site", "Terms", "count", "mean", "replay", "sic", "sum"]
+
+if TYPE_CHECKING:
+    from penstock.spark import Site, Terms, count, mean, sic, sum
+    from penstock.spark.replay import replay
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module("penstock.spark"), name)

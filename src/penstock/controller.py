@@ -121,12 +121,13 @@ class Controller:
 
     def step(self, state: State, report: Report) -> tuple[State, Plan]:
         account = state.account or Account(self.settings.interval, self.settings.window)
-        jobs = {name: job for name, job in state.jobs.items() if name not in report.gone}
+        jobs = dict(state.jobs)
         for batch in report.finished:
             job = jobs.get(batch.job, Job())
             if batch.number > job.batch:  # else it was told twice
                 account = account.record(report.now, batch.counts)
                 jobs[batch.job] = _learn(job, batch)
+        jobs = {name: job for name, job in jobs.items() if name not in report.gone}
         account = account.slide(report.now)
         told = {**state.told, **_with_our_share(account, report)}
         state = replace(state, jobs=jobs, account=account, told=told)
@@ -137,7 +138,7 @@ class Controller:
         account = state.account
         version = state.version + 1
         if account is None or not account.strata:
-            return Plan(version, default_rate=self._blind_rate(state, report.starting))
+            return self._blind_plan(state, report.starting)
         standing = account.by_query()
         forecast = self._forecast(state, account, report.starting)
         rates = self._allocate(state, standing, forecast, report)
@@ -152,15 +153,17 @@ class Controller:
             default_sic=float(standing.tuple_sic.mean()),
         )
 
-    def _blind_rate(self, state: State, starting: Outlook | None) -> float:
-        """For a job that is known when none of its strata are."""
-        if starting is None or starting.job not in state.jobs:
-            return 1.0
-        job = state.jobs[starting.job]
+    def _blind_plan(self, state: State, starting: Outlook | None) -> Plan:
+        """When no stratum is known: one rate for whatever comes."""
+        if starting is None:
+            return Plan(state.version + 1)
+        job = state.jobs.get(starting.job, Job())
         waiting = self._expected(starting.job, job, starting)
-        spare = self._spare(starting.job, job, waiting, starting)
+        worth = 1.0 / max(waiting * self.settings.window / self.settings.interval, 1.0)
         cost = job.clock.admitting * waiting
-        return 1.0 if cost <= max(spare, 0.0) else max(spare / cost, self.settings.explore)
+        spare = self._spare(starting.job, job, waiting, starting)
+        rate = 1.0 if cost <= max(spare, 0.0) else max(spare / cost, self.settings.explore)
+        return Plan(state.version + 1, default_rate=rate, default_sic=worth)
 
     # --- estimate: what waits, and what may be spent on it -------------------------------
 

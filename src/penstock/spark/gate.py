@@ -1,0 +1,280 @@
+"""The gate: admits or sheds each tuple of a streaming DataFrame by the plan in force.
+
+Native expressions only; no Python runs for a row. It knows strata, rates and hashes, and no
+policy. A tuple is admitted if a hash of its identity lies below its stratum's threshold, so a
+retry decides alike on any executor (law 8). Admitted tuples carry ``_weight`` (one over the
+rate) and ``_sic``; what is shed never reaches the parser.
+
+Everything is counted in one ``observe`` in front of the filter, which also keeps Spark from
+pushing the filter down and evaluating the look-up twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from penstock.spark.table import Table
+from penstock.spark.wire import ALWAYS, Shipment, Wire, thresholds
+from penstock.types import Count, Plan, Stratum
+
+WEIGHT, SIC = "_weight", "_sic"
+SEPARATOR = "\x1f"
+SALT = 0x5EED
+"""So that decisions do not follow from hashes that the job itself may use."""
+LOW_WORD = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Where a tuple's query, source, group and identity are found."""
+
+    query: Column | str
+    source: Column | str
+    strata: tuple[Column, ...]
+    identity: tuple[Column, ...]
+
+    @property
+    def only(self) -> Stratum | None:
+        """The stratum, where there is only one."""
+        if self.strata or not self.same_value:
+            return None
+        return Stratum(str(self.query), str(self.source))
+
+    @property
+    def same_value(self) -> bool:
+        """All tuples are worth the same: one query, one source."""
+        return isinstance(self.query, str) and isinstance(self.source, str)
+
+    def fingerprint(self) -> Column:
+        return sf.xxhash64(*_null_safe((_column(self.query), _column(self.source), *self.strata)))
+
+    def name(self, *before: Column) -> Column:
+        group = sf.concat_ws(",", *(_text(column) for column in self.strata))
+        parts = (*before, _text(_column(self.query)), _text(_column(self.source)), group)
+        return sf.concat_ws(SEPARATOR, *parts)
+
+    def luck(self) -> Column:
+        """Evenly spread over 63 bits, a function of the tuple's identity alone."""
+        return sf.shiftrightunsigned(sf.xxhash64(sf.lit(SALT), *_null_safe(self.identity)), 1)
+
+
+@dataclass
+class Gate:
+    """One gated stream: what goes into Spark's plan, and what comes back from it."""
+
+    name: str
+    keys: Keys
+    most_strata: int
+    fingerprints: dict[Stratum, int] = field(default_factory=dict)
+    """Strata that tuples were seen of, in the order of their ordinals."""
+    _table: Table | None = None
+    _shipped: dict[int, tuple[Stratum, ...]] = field(default_factory=dict)
+    """By version of a plan: the strata by ordinal, for the counts that come back."""
+
+    def admit(self, stream: DataFrame, wire: Wire) -> DataFrame:
+        """The stream with what is shed left out, and the rest stamped."""
+        columns = [sf.col(f"`{name}`") for name in stream.columns]
+        ordinal = self._only(stream, wire) if self.keys.only else self._look_up(stream, wire)
+        decided = ordinal.select(
+            *columns,
+            sf.col("_ordinal"),
+            sf.col("_threshold"),
+            ((sf.col("_threshold") == ALWAYS) | (self.keys.luck() <= sf.col("_threshold"))).alias(
+                "_admitted"
+            ),
+            sf.col("_fingerprint"),
+        )
+        counted = decided.select(
+            *columns,
+            sf.col("_ordinal"),
+            sf.col("_threshold"),
+            sf.col("_admitted"),
+            *self._countable(),
+        ).observe(self.name, *self._metrics(wire))
+        return counted.where("_admitted").select(
+            *columns,
+            sf.when(sf.col("_threshold") == ALWAYS, sf.lit(1.0))
+            .otherwise(sf.lit(2.0**63) / (sf.col("_threshold").cast("double") + 1))
+            .alias(WEIGHT),
+            sf.get(wire.plan("sic"), sf.col("_ordinal")).alias(SIC),
+        )
+
+    def _only(self, stream: DataFrame, wire: Wire) -> DataFrame:
+        rate = sf.when(wire.is_open, sf.lit(ALWAYS)).otherwise(
+            sf.get(wire.plan("thresholds"), sf.lit(1))
+        )
+        return stream.select(
+            "*",
+            sf.lit(1).alias("_ordinal"),
+            rate.alias("_threshold"),
+            sf.lit(None).cast("bigint").alias("_fingerprint"),
+        )
+
+    def _look_up(self, stream: DataFrame, wire: Wire) -> DataFrame:
+        """One ``select`` a step: Spark keeps them apart, and evaluates each once."""
+        key, place_1, place_2 = sf.col("_fingerprint"), sf.col("_place_1"), sf.col("_place_2")
+        mask, keys = wire.plan("mask"), wire.plan("keys")
+        fingerprint = self.keys.fingerprint()
+        if self.keys.same_value:  # then an open gate need not know the stratum to stamp a tuple
+            fingerprint = sf.when(wire.is_open, sf.lit(None).cast("bigint")).otherwise(fingerprint)
+        hashed = stream.select("*", fingerprint.alias("_fingerprint"))
+        placed = hashed.select(
+            "*",
+            (key.bitwiseAND(mask) + 1).cast("int").alias("_place_1"),
+            (sf.shiftrightunsigned(key, 32).bitwiseAND(mask) + 1).cast("int").alias("_place_2"),
+        )
+        found = placed.select(
+            "*",
+            sf.when(key.isNull(), sf.lit(0))
+            .when(sf.get(keys, place_1) == key, place_1)
+            .when(sf.get(keys, place_2) == key, place_2)
+            .otherwise(sf.lit(0))
+            .alias("_place"),
+        )
+        numbered = found.select(
+            "*",
+            sf.when(sf.col("_place") == 0, sf.lit(0))
+            .otherwise(sf.get(wire.plan("ordinals"), sf.col("_place")))
+            .cast("int")
+            .alias("_ordinal"),
+        )
+        return numbered.select(
+            "*",
+            sf.when(key.isNull(), sf.lit(ALWAYS))
+            .otherwise(sf.get(wire.plan("thresholds"), sf.col("_ordinal")))
+            .alias("_threshold"),
+        )
+
+    def _countable(self) -> list[Column]:
+        """What is counted a stratum: known ones by number, others by name, none in an open gate."""
+        if self.keys.only:
+            return []
+        known = sf.col("_ordinal") > 0
+        admitted = sf.col("_admitted").cast("int")
+        number = sf.when(known, (sf.col("_ordinal") * 2 + admitted).cast("bigint"))
+        name = sf.when(
+            ~known & sf.col("_fingerprint").isNotNull(),
+            self.keys.name(admitted.cast("string"), sf.hex(sf.col("_fingerprint"))),
+        )
+        return [number.alias("_number"), name.alias("_name")]
+
+    def _metrics(self, wire: Wire) -> list[Column]:
+        metrics = [
+            sf.max(wire.tick()).alias("version"),
+            sf.count(sf.lit(1)).alias("arrived"),
+            sf.count_if(sf.col("_admitted")).alias("admitted"),
+        ]
+        if self.keys.only:
+            return metrics
+        most = 2 * self.most_strata + 2  # exact while fewer than three quarters are in use
+        top = f"approx_top_k({{}}, {most}, {2 * most})"
+        return [
+            *metrics,
+            sf.expr(top.format("_number")).alias("numbers"),
+            sf.expr(top.format("_name")).alias("names"),
+        ]
+
+    def shipment(self, plan: Plan, counting: bool) -> Shipment:
+        """The plan in this gate's terms; ``counting`` keeps an open gate from looking away."""
+        if self.keys.only:
+            self.fingerprints.setdefault(self.keys.only, 0)
+        place = {stratum: i for i, stratum in enumerate(plan.strata)}
+        if len(self.fingerprints) >= self.most_strata:
+            self._forget_all_but(place)
+        strata = tuple(self.fingerprints)
+        if self._table is None or self._shipped.get(self._last_version) != strata:
+            self._table = Table.of(np.fromiter(self.fingerprints.values(), dtype=np.int64))
+        self._remember(plan.version, strata)
+        known = [place.get(stratum, -1) for stratum in strata]
+        rates = np.append(plan.rates, plan.default_rate)[known]
+        sic = np.append(plan.sic, plan.default_sic)[known]
+        unknown = float(sic[0]) if self.keys.same_value and sic.size else plan.default_sic
+        return Shipment(
+            version=plan.version,
+            open=plan.open and not counting,
+            table=self._table,
+            thresholds=thresholds(np.concatenate(([plan.default_rate], rates))),
+            sic=np.concatenate(([unknown], sic)),
+        )
+
+    @property
+    def _last_version(self) -> int:
+        return next(reversed(self._shipped), -1)
+
+    def _remember(self, version: int, strata: tuple[Stratum, ...]) -> None:
+        self._shipped.pop(version, None)
+        self._shipped[version] = strata
+        while len(self._shipped) > PLANS_REMEMBERED:
+            del self._shipped[next(iter(self._shipped))]
+
+    def _forget_all_but(self, alive: Mapping[Stratum, int]) -> None:
+        """Makes room for new strata when old ones have vanished from the account."""
+        kept = {s: f for s, f in self.fingerprints.items() if s in alive}
+        if len(kept) < len(self.fingerprints):
+            self.fingerprints = kept
+
+    def counts(self, metrics: Mapping[str, Any]) -> dict[Stratum, Count]:
+        """What was observed, by stratum; in a batch that was not counted, by what is not known.
+
+        Strata that are seen for the first time get a number here.
+        """
+        arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
+        if self.keys.only:
+            return {self.keys.only: Count(arrived, admitted)} if arrived else {}
+        strata = self._shipped.get(int(metrics["version"] or 0), ())
+        tally: dict[Stratum, list[int]] = {}
+        for entry in metrics["numbers"]:
+            if entry["item"] is not None:
+                ordinal, kept = divmod(int(entry["item"]), 2)
+                tally.setdefault(strata[ordinal - 1], [0, 0])[kept] += int(entry["count"])
+        for entry in metrics["names"]:
+            if entry["item"] is not None:
+                kept_text, fingerprint, *name = entry["item"].split(SEPARATOR)
+                stratum = Stratum(*name)
+                tally.setdefault(stratum, [0, 0])[int(kept_text)] += int(entry["count"])
+                self._meet(stratum, int(fingerprint, 16))
+        counted = {s: Count(shed + kept, kept) for s, (shed, kept) in tally.items()}
+        rest = Count(
+            arrived - sum(count.arrived for count in counted.values()),
+            admitted - sum(count.admitted for count in counted.values()),
+        )
+        if rest.arrived > 0:
+            counted[REST] = rest
+        return counted
+
+    def _meet(self, stratum: Stratum, unsigned: int) -> None:
+        if stratum not in self.fingerprints and len(self.fingerprints) < self.most_strata:
+            self.fingerprints[stratum] = unsigned - 2**64 if unsigned >= 2**63 else unsigned
+
+
+PLANS_REMEMBERED = 8
+
+REST = Stratum("", "")
+"""Tuples that arrived while nobody counted by stratum, or that were one stratum too many."""
+
+
+def _column(value: Column | str) -> Column:
+    return sf.lit(value) if isinstance(value, str) else value
+
+
+def _text(column: Column) -> Column:
+    return sf.coalesce(column.cast("string"), sf.lit(""))
+
+
+def _null_safe(columns: Sequence[Column]) -> list[Column]:
+    """A hash skips nulls, so that (null, a) and (a, null) would be one; say which is which."""
+    if len(columns) < 2:
+        return list(columns)
+    nulls = reduce(
+        lambda bits, pair: (
+            bits + sf.when(pair[1].isNull(), sf.lit(2 ** pair[0])).otherwise(sf.lit(0))
+        ),
+        enumerate(columns),
+        sf.lit(0),
+    )
+    return [*columns, nulls]

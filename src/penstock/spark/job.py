@@ -1,0 +1,210 @@
+"""One streaming query as the site sees it: what it did last, and what is about to start."""
+
+import json
+import time
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.spark.gate import REST, Gate
+from penstock.types import Batch, Count, Outlook, Stratum
+
+COUNT_EVERY = 5
+"""An open gate looks at strata in one batch of so many, so that it knows them when it closes."""
+STEADY = 0.1
+"""Rows for each step of an offset may vary by so much for the offset to tell how much waits."""
+
+
+@dataclass
+class Progress:
+    """What Spark reports of a finished micro-batch."""
+
+    batch: int
+    started: float
+    seconds: float
+    overhead: float
+    rows: int
+    observed: dict[str, Any]
+    offsets: tuple[int, int]
+    """The integers in the sources' offsets, summed up, before and after."""
+
+    @classmethod
+    def of(cls, text: str) -> "Progress":
+        told = json.loads(text)
+        spent = told["durationMs"]
+        total = spent.get("triggerExecution", 0)
+        sources = told.get("sources", [])
+        return cls(
+            batch=told["batchId"],
+            started=datetime.fromisoformat(told["timestamp"]).timestamp(),
+            seconds=total / 1000,
+            overhead=(total - spent.get("addBatch", 0)) / 1000,
+            rows=told["numInputRows"],
+            observed=told.get("observedMetrics", {}),
+            offsets=(
+                sum(integers(source.get("startOffset")) for source in sources),
+                sum(integers(source.get("endOffset")) for source in sources),
+            ),
+        )
+
+
+def integers(offset: Any) -> int:
+    """The sum of all whole numbers in an offset: for most sources, how many rows there were."""
+    if isinstance(offset, str):
+        try:
+            return integers(json.loads(offset))
+        except ValueError:
+            return 0
+    if isinstance(offset, dict):
+        return sum(integers(value) for value in offset.values())
+    if isinstance(offset, list):
+        return sum(integers(value) for value in offset)
+    return offset if isinstance(offset, int) and not isinstance(offset, bool) else 0
+
+
+Latency = tuple[float, float, int]
+"""How long a batch's oldest tuple waited, how long the batch took, how many it admitted."""
+
+
+@dataclass
+class SparkJob:
+    """Reads a query's progress and its offsets straight from the engine.
+
+    The listener's events come some hundred milliseconds after a batch has ended, which is after
+    the next one began. The engine itself knows at once.
+    """
+
+    name: str
+    gates: list[Gate]
+    query: StreamingQuery | None = None
+    last_batch: int = -1
+    planned: int = -1
+    """The batch that was planned last."""
+    planned_at: float | None = None
+    counted: bool = True
+    """Whether that batch counts its strata even if the gate stands open."""
+    ratio: deque[float] = field(default_factory=lambda: deque(maxlen=3))
+    latencies: deque[Latency] = field(default_factory=lambda: deque(maxlen=100_000))
+    mix: dict[str, dict[Stratum, int]] = field(default_factory=dict)
+    """For each gate, its strata in the last batch that was counted."""
+    last_job: int = -1
+    """The newest of Spark's jobs whose work was counted."""
+    last_start: float | None = None
+
+    @property
+    def _engine(self) -> Any:
+        assert self.query is not None
+        wrapped: Any = self.query
+        return wrapped._jsq.streamingQuery()
+
+    def finished(self, cores: bool) -> tuple[Progress, Batch] | None:
+        """The last batch, if it has not been told before."""
+        if self.query is None:
+            return None
+        told = self._engine.lastProgress()
+        if told is None or told.batchId() <= self.last_batch:
+            return None
+        progress = Progress.of(told.json())
+        if not all(gate.name in progress.observed for gate in self.gates):
+            return None  # an idle report: no batch ran
+        waited = self._waited(progress)
+        self.last_batch = progress.batch
+        self._learn_offsets(progress)
+        counts: dict[Stratum, Count] = {}
+        for gate in self.gates:
+            counts.update(self._counts(gate, progress.observed[gate.name]))
+        batch = Batch(
+            job=self.name,
+            number=progress.batch,
+            started=progress.started,
+            seconds=progress.seconds,
+            counts=counts,
+            work=self._work() if cores else None,
+            overhead=progress.overhead,
+        )
+        self.latencies.append((waited, progress.seconds, batch.admitted))
+        return progress, batch
+
+    def _waited(self, progress: Progress) -> float:
+        before, self.last_start = self.last_start, progress.started
+        return 0.0 if before is None else progress.started - before
+
+    def _counts(self, gate: Gate, metrics: dict[str, Any]) -> dict[Stratum, Count]:
+        """Exact totals; where an open gate did not look at strata, shared out as they were."""
+        counts = gate.counts(metrics)
+        rest = counts.pop(REST, None)
+        if counts:
+            self.mix[gate.name] = {stratum: count.arrived for stratum, count in counts.items()}
+        if rest is not None:
+            for stratum, share in _shared_out(rest, self.mix.get(gate.name, {})):
+                have = counts.get(stratum, Count(0, 0))
+                counts[stratum] = Count(
+                    have.arrived + share.arrived, have.admitted + share.admitted
+                )
+        return counts
+
+    def outlook(self, interval: float) -> Outlook | None:
+        """The batch that is about to run; None if it was asked for before (by another gate)."""
+        if self.query is None:  # the first batch is planned before start() has returned
+            return Outlook(self.name, interval)
+        engine, now = self._engine, time.time()
+        batch = int(engine.getLatestExecutionContext().batchId())
+        if batch == self.planned:
+            return None
+        waited = interval if self.planned_at is None else now - self.planned_at
+        self.planned, self.planned_at = batch, now
+        self.counted = not self.mix or batch % COUNT_EVERY == 0
+        return Outlook(self.name, waited, self._waiting(engine))
+
+    def _waiting(self, engine: Any) -> int | None:
+        if len(self.ratio) < 2 or max(self.ratio) > (1 + STEADY) * min(self.ratio):
+            return None
+        available = sum(_offsets(engine.availableOffsets()))
+        committed = sum(_offsets(engine.committedOffsets()))
+        return round((available - committed) * self.ratio[-1])
+
+    def _learn_offsets(self, progress: Progress) -> None:
+        before, after = progress.offsets
+        if after > before and before > 0 and progress.rows:
+            self.ratio.append(progress.rows / (after - before))
+
+    def _work(self) -> float | None:
+        """Processor seconds that the tasks of this query used since the last call."""
+        assert self.query is not None
+        context: Any = SparkSession.active().sparkContext
+        spark = context._jsc.sc()
+        group = spark.statusTracker().getJobIdsForGroup(str(self.query.runId))
+        ids = json.loads(context._jvm.java.util.Arrays.toString(group))
+        fresh = [number for number in ids if number > self.last_job]
+        if not fresh:
+            return None
+        self.last_job = max(fresh)
+        store, spent = spark.statusStore(), 0
+        for job in fresh:
+            stages = store.job(job).stageIds()
+            for i in range(stages.size()):
+                spent += store.lastStageAttempt(stages.apply(i)).executorRunTime()
+        return spent / 1000
+
+
+def _shared_out(rest: Count, mix: dict[Stratum, int]) -> Iterable[tuple[Stratum, Count]]:
+    """Whole tuples, in the proportions of ``mix``, with nothing lost to rounding."""
+    total = sum(mix.values())
+    arrived = admitted = passed = 0
+    for stratum, part in mix.items():
+        passed += part
+        up_to = Count(rest.arrived * passed // total, rest.admitted * passed // total)
+        yield stratum, Count(up_to.arrived - arrived, up_to.admitted - admitted)
+        arrived, admitted = up_to
+
+
+def _offsets(progress: Any) -> Iterable[int]:
+    """The integers of each source's offset in Spark's StreamProgress."""
+    iterator = progress.iterator()
+    while iterator.hasNext():
+        yield integers(iterator.next()._2().json())

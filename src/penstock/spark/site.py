@@ -1,0 +1,374 @@
+"""A site: one Spark application, its gates, and the loop that keeps it fresh.
+
+    site = ps.Site(spark, interval="1s", latency="2s")
+    rides = site.gate(raw, query="fares", strata="route", id=["partition", "offset"])
+    site.start(rides.select(...).groupBy(...).agg(ps.mean("fare"), ps.sic()).writeStream...)
+
+The loop has no thread of its own. Whenever Spark plans a micro-batch, the gate's wire asks here
+for a plan: the site tells the controller what finished and what is about to start, and ships the
+answer.
+"""
+
+import logging
+import pickle
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock import policy as policies
+from penstock.checks import check_policy_rates_lie_between_0_and_1
+from penstock.controller import Controller, Settings, State, Terms
+from penstock.durations import seconds
+from penstock.spark.books import Books
+from penstock.spark.gate import SIC, WEIGHT, Gate, Keys
+from penstock.spark.job import SparkJob
+from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.wire import Shipment, Wire
+from penstock.types import Batch, PenstockError, Plan, Report
+
+log = logging.getLogger("penstock")
+_gate_numbers = count()
+
+
+class Site:
+    """Shares one Spark application between its queries.
+
+    ``interval`` is the trigger of the queries that it starts, ``latency`` the time from a tuple's
+    arrival to its result that it holds (two intervals unless told). ``policy`` is a name or an
+    object of your own (see ``penstock.policy``). ``terms`` gives queries a weight, a floor or a
+    ceiling. With a ``directory`` the ledger and what was learnt survive a crash.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        interval: float | str = 1.0,
+        latency: float | str | None = None,
+        stw: float | str | None = None,
+        policy: str | policies.Policy = "balance-sic",
+        terms: Mapping[str, Terms] | None = None,
+        headroom: float = 0.9,
+        directory: str | Path | None = None,
+    ) -> None:
+        self.spark = spark
+        self.settings = Settings(
+            interval=_duration("interval", interval),
+            latency=None if latency is None else _duration("latency", latency),
+            stw=None if stw is None else _duration("stw", stw),
+            policy=_policy(policy),
+            headroom=headroom,
+            cores=float(_cores(spark)),
+            terms=dict(terms or {}),
+        )
+        self._directory = None if directory is None else Path(directory)
+        self.ledger = Ledger(self._directory and self._directory / "ledger.jsonl")
+        self.plan = Plan()
+        self._state = self._recall()
+        self._lock = threading.RLock()
+        self._gates: dict[str, Gate] = {}
+        self._jobs: dict[str, SparkJob] = {}
+        self._gone: list[str] = []
+        self._heard: list[Batch] = []
+        self._books = Books()
+        self._listener = _Listener(self)
+        spark.streams.addListener(self._listener)
+
+    # --- what a job calls ------------------------------------------------------------------
+
+    def gate(
+        self,
+        stream: DataFrame,
+        *,
+        query: str | Column,
+        source: str | Column = "source",
+        strata: str | Column | Sequence[str | Column] = (),
+        id: str | Column | Sequence[str | Column] | None = None,
+        max_strata: int = 10_000,
+    ) -> DataFrame:
+        """The stream with tuples shed as the plan says, and the rest stamped.
+
+        ``query`` and ``source`` are a name, or a column of names. ``strata`` are columns by whose
+        values tuples are counted and decided apart. ``id`` are columns that tell tuples apart
+        (partition and offset, say); without them all columns do.
+        """
+        columns = self._checked(stream)
+        keys = Keys(
+            query=query,
+            source=source,
+            strata=_columns("strata", strata, columns),
+            identity=_columns("id", columns if id is None else id, columns),
+        )
+        gate = Gate(f"penstock_gate_{next(_gate_numbers)}", keys, max_strata)
+        self._gates[gate.name] = gate
+        wire = Wire(self.spark, lambda: self._next_shipment(gate))
+        wire.publish(gate.shipment(self.plan, counting=True))
+        return gate.admit(stream, wire)
+
+    def start(
+        self,
+        writer: DataStreamWriter,
+        *,
+        query: str | None = None,
+        interval: float | str | None = None,
+    ) -> StreamingQuery:
+        """Starts a query whose stream went through a gate of this site."""
+        name = query or f"query-{len(self._jobs)}"
+        with self._lock:
+            old = self._jobs.get(name)
+            if old is not None and (old.query is None or old.query.isActive):
+                raise PenstockError(
+                    f"a query of the name {name!r} is running: give start(query=...) another name"
+                )
+            self._jobs.pop(name, None)
+            gates = self._gates_of(writer)
+            period = self.settings.interval
+            if interval is not None:
+                period = _duration("interval", interval)
+                intervals = {**self.settings.intervals, name: period}
+                self.settings = replace(self.settings, intervals=intervals)
+            self._jobs[name] = job = SparkJob(name, gates)
+        try:
+            trigger = f"{round(period * 1000)} milliseconds"
+            job.query = writer.queryName(name).trigger(processingTime=trigger).start()
+        except Exception:
+            del self._jobs[name]
+            raise
+        return job.query
+
+    def stop(self) -> None:
+        """Stops the queries that this site started, and closes the books."""
+        for job in list(self._jobs.values()):
+            if job.query is not None and job.query.isActive:
+                job.query.stop()
+        self._hear()
+        self.spark.streams.removeListener(self._listener)
+
+    def __enter__(self) -> "Site":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # --- what people read ------------------------------------------------------------------
+
+    def sic(self) -> dict[str, float]:
+        """Each query's SIC over the last STW."""
+        with self._lock:
+            account = self._state.account
+            return {} if account is None else account.slide(time.time()).sic()
+
+    def report(self) -> dict[str, Any]:
+        """Arrivals, sheds, SIC and latency of every query; see the design for the format."""
+        self._hear()
+        with self._lock:
+            return self._books.report(self._jobs, self.ledger, self.settings, self._state)
+
+    # --- the loop ----------------------------------------------------------------------------
+
+    def _next_shipment(self, gate: Gate) -> Shipment:
+        """Called while a micro-batch is being planned; must answer whatever happens."""
+        with self._lock:
+            job = next((job for job in self._jobs.values() if gate in job.gates), None)
+            if job is None:  # started without us: nothing to compare it with
+                return gate.shipment(Plan(), counting=True)
+            try:
+                self._step(job)
+                return gate.shipment(self.plan, job.counted)
+            except PenstockError:
+                raise  # the user's policy is wrong, and must hear of it
+            except Exception:
+                log.exception("no new plan for %s; the old one stays in force", job.name)
+                return gate.shipment(self.plan, counting=True)
+
+    def _step(self, job: SparkJob) -> None:
+        """A new plan, once for each batch."""
+        outlook = job.outlook(self.settings.interval_of(job.name))
+        if outlook is None:
+            return
+        self._hear()
+        report = Report(
+            now=time.time(),
+            finished=tuple(self._heard),
+            starting=outlook,
+            gone=tuple(self._gone),
+        )
+        self._state, self.plan = Controller(self.settings).step(self._state, report)
+        self._heard.clear()
+        self._gone.clear()
+        if self._state.account is not None:
+            self._books.sample(self._state.account.sic())
+        self._remember()
+
+    def _hear(self) -> None:
+        """Collects what finished since it was last asked."""
+        with self._lock:
+            several = len(self._jobs) > 1
+            for job in self._jobs.values():
+                try:
+                    told = job.finished(cores=several)
+                except Exception:
+                    log.exception("cannot read the progress of %s", job.name)
+                    continue
+                if told is None:
+                    continue
+                progress, batch = told
+                self._heard.append(batch)
+                for gate in job.gates:
+                    metrics = progress.observed[gate.name]
+                    arrived, admitted = metrics["arrived"], metrics["admitted"]
+                    self.ledger.record(
+                        Entry(
+                            job=job.name,
+                            batch=progress.batch,
+                            gate=f"gate-{job.gates.index(gate)}",
+                            version=metrics["version"],
+                            arrived=arrived,
+                            admitted=admitted,
+                            shed=arrived - admitted,
+                        )
+                    )
+                self._books.note(batch)
+
+    def _ended(self, run: str) -> None:
+        """A query stopped or failed: its share goes to the others."""
+        with self._lock:
+            for name, job in list(self._jobs.items()):
+                if job.query is not None and str(job.query.runId) == run:
+                    self._hear()
+                    self._gone.append(name)
+
+    # --- helpers -----------------------------------------------------------------------------
+
+    def _checked(self, stream: DataFrame) -> list[str]:
+        if not stream.isStreaming:
+            raise PenstockError(
+                "a gate needs a streaming DataFrame (spark.readStream...); this one is a batch, "
+                "and a batch has no overload to shed"
+            )
+        if WEIGHT in stream.columns or SIC in stream.columns:
+            raise PenstockError("this stream went through a gate already; gate it only once")
+        return list(stream.columns)
+
+    def _gates_of(self, writer: DataStreamWriter) -> list[Gate]:
+        frame: Any = writer
+        plan = frame._df._jdf.queryExecution().analyzed().toString()
+        gates = [gate for name, gate in self._gates.items() if f"CollectMetrics {name}," in plan]
+        if not gates:
+            raise PenstockError(
+                "this query has no gate of this site: pass its source through site.gate(...) first"
+            )
+        taken = {id(gate) for job in self._jobs.values() for gate in job.gates}
+        if any(id(gate) in taken for gate in gates):
+            raise PenstockError(
+                "this gate belongs to another query already; call site.gate(...) for each query"
+            )
+        return gates
+
+    def _recall(self) -> State:
+        path = self._directory and self._directory / "state.pickle"
+        if not path or not path.exists():
+            return State()
+        try:
+            state = pickle.loads(path.read_bytes())
+        except Exception:
+            log.warning("%s cannot be read; starting with nothing learnt", path)
+            return State()
+        return state if isinstance(state, State) else State()
+
+    def _remember(self) -> None:
+        if self._directory is None:
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        new = self._directory / "state.pickle.new"
+        new.write_bytes(pickle.dumps(self._state))
+        new.replace(self._directory / "state.pickle")
+
+
+class _Listener(StreamingQueryListener):
+    """Wakes the site between batches; the plans do not depend on it."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        del event  # it is late and abridged; the engine is asked instead
+        self._site._hear()
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self._site._ended(str(event.runId))
+
+
+def _duration(name: str, value: float | str) -> float:
+    try:
+        duration = seconds(value)
+    except ValueError as error:
+        raise PenstockError(f"{name}: {error}") from None
+    if duration <= 0:
+        raise PenstockError(f"{name}: must be longer than 0, such as '1s' or '500ms'")
+    return duration
+
+
+def _policy(policy: str | policies.Policy) -> policies.Policy:
+    if isinstance(policy, str):
+        return policies.get(policy)
+    try:
+        check_policy_rates_lie_between_0_and_1(policy)
+    except AssertionError as error:
+        name = getattr(policy, "name", type(policy).__name__)
+        raise PenstockError(
+            f"policy {name!r}: a rate lies between 0 and 1, but it gave {error}"
+        ) from None
+    return policy
+
+
+def _cores(spark: SparkSession) -> int:
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:
+        raise PenstockError(
+            "a site needs a classic SparkSession (SparkSession.builder.master(...)); the driver of "
+            "a Spark Connect session is out of its reach"
+        ) from None
+
+
+def _columns(
+    name: str, given: str | Column | Sequence[str | Column], known: Sequence[str]
+) -> tuple[Column, ...]:
+    """Names and expressions as columns; a name that is not there is refused at once."""
+    listed = [given] if isinstance(given, str | Column) else list(given)
+    for item in listed:
+        if isinstance(item, str) and item not in known:
+            close = get_close_matches(item, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+            raise PenstockError(f"{name}: the stream has no column {item!r}; {hint}")
+    return tuple(sf.col(f"`{item}`") if isinstance(item, str) else item for item in listed)

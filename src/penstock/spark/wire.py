@@ -1,0 +1,147 @@
+"""Carries a plan into a running query.
+
+Spark analyses a streaming query once, so a rate that changes must come in as data; and it plans
+every micro-batch anew, after the batch's offsets are known and before it runs. The wire uses
+both. Three things go into the query's plan:
+
+- the **tick**: a scalar subquery over a one-row relation whose only expression is a function of
+  this process. Spark's optimizer evaluates it, on the driver, once a micro-batch: that is the
+  moment at which the site is told that a batch with so many tuples is about to start, and
+  publishes the plan *for this very batch*. No news is ever a batch late.
+- the **plan**: a one-row relation in the driver's memory, whose row the wire replaces. It is read
+  when the batch runs. One reference is swapped, so a batch sees one plan, whole.
+- the **switch**: a literal whose value the wire replaces, and which the optimizer folds away. When
+  the gate stands open, hash, look-up and comparison are not in the generated code at all.
+
+No file system, no broker: executors get the plan with their tasks. It needs the JVM in this
+process's reach (classic PySpark), not Spark Connect.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+from pyspark import java_gateway
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from penstock.spark.table import Table
+from penstock.types import Floats, Ints, PenstockError
+
+ALWAYS = 2**63 - 1
+"""The threshold of rate 1: every hash, shifted to 63 bits, is at most this."""
+_FIELDS = (
+    "mask bigint, keys array<bigint>, ordinals array<bigint>, thresholds array<bigint>, "
+    "sic array<double>"
+)
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """A plan in the gate's terms: by ordinal, where 0 stands for strata that it does not know."""
+
+    version: int
+    open: bool
+    table: Table
+    thresholds: Ints
+    sic: Floats
+
+
+def thresholds(rates: Floats) -> Ints:
+    """A tuple is admitted if its hash is at most this; rate 0 admits one in 2⁶³."""
+    scaled = np.minimum(rates, 1.0) * 2.0**63
+    small = np.where(rates < 1.0, scaled, 0.0).astype(np.int64)
+    return np.where(rates < 1.0, np.maximum(small - 1, 0), ALWAYS)
+
+
+class Wire:
+    """One for each gate; ``next_plan`` is called on a thread of its own, once a micro-batch."""
+
+    def __init__(self, spark: SparkSession, next_plan: Callable[[], Shipment]) -> None:
+        try:
+            context: Any = spark.sparkContext
+        except Exception:
+            raise PenstockError(
+                "a gate needs a classic SparkSession (SparkSession.builder.master(...)); this is "
+                "a Spark Connect session, whose driver is out of reach"
+            ) from None
+        self._jvm: Any = context._jvm
+        self._gateway: Any = context._gateway
+        start_callbacks: Any = java_gateway.ensure_callback_server_started
+        start_callbacks(self._gateway)
+        self._next_plan = next_plan
+        self._expressions: Any = self._jvm.org.apache.spark.sql.catalyst.expressions
+        self._relation, self._row = self._plan_relation(spark)
+        self._switch, self.is_open = self._switch_literal()
+        self._tick_name = f"penstock_tick_{next(_numbers)}"
+        self._ticker = _Ticker(self)
+        kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL("int")
+        session: Any = spark._jsparkSession
+        session.udf().register(self._tick_name, self._ticker, kind)
+
+    def plan(self, field: str) -> Column:
+        """A part of the plan in force; read once a micro-batch."""
+        return self._relation.scalar()[field]
+
+    def tick(self) -> Column:
+        """The version of the plan in force; evaluating it is what asks for the plan."""
+        return sf.expr(f"(SELECT {self._tick_name}() FROM VALUES (1) AS once(x))")
+
+    def publish(self, shipment: Shipment) -> None:
+        """Puts a plan in force for the batch that is being planned."""
+        row = self._new_row(5)
+        row.setLong(0, shipment.table.mask)
+        row.update(1, self._array(shipment.table.keys))
+        row.update(2, self._array(shipment.table.ordinals))
+        row.update(3, self._array(shipment.thresholds))
+        row.update(4, self._array(shipment.sic))
+        self._row.update(0, row)
+        self._switch.update(0, shipment.open)
+
+    def _plan_relation(self, spark: SparkSession) -> tuple[DataFrame, Any]:
+        relation = spark.sql(f"SELECT * FROM VALUES (CAST(NULL AS STRUCT<{_FIELDS}>)) AS plan(p)")
+        jdf: Any = relation._jdf
+        row = jdf.queryExecution().analyzed().collectLeaves().head().data().apply(0)
+        return relation, row
+
+    def _switch_literal(self) -> tuple[Any, Column]:
+        from pyspark.sql.classic.column import Column as ClassicColumn
+
+        row = self._new_row(1)
+        row.update(0, True)
+        kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL("open boolean")
+        literal = self._expressions.Literal(row, kind)
+        utilities = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
+        return row, ClassicColumn(utilities.column(literal))["open"]
+
+    def _new_row(self, fields: int) -> Any:
+        values = self._gateway.new_array(self._jvm.java.lang.Object, fields)
+        return self._expressions.GenericInternalRow(values)
+
+    def _array(self, values: Ints | Floats) -> Any:
+        """As one block of bytes: element by element would take a second for 100,000 strata."""
+        real = values.dtype.kind == "f"
+        data = values.astype(">f8" if real else ">i8").tobytes()
+        buffer = self._jvm.java.nio.ByteBuffer.wrap(data)
+        kind = self._jvm.double if real else self._jvm.long
+        array = self._gateway.new_array(kind, values.size)
+        (buffer.asDoubleBuffer() if real else buffer.asLongBuffer()).get(array)
+        return self._expressions.UnsafeArrayData.fromPrimitiveArray(array)
+
+
+class _Ticker:
+    """What the JVM calls: a Java ``UDF0`` that is implemented here."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    def call(self) -> int:
+        shipment = self._wire._next_plan()
+        self._wire.publish(shipment)
+        return shipment.version
+
+    class Java:
+        implements: ClassVar[list[str]] = ["org.apache.spark.sql.api.java.UDF0"]
