@@ -75,7 +75,7 @@ class ThreeTermCost:
     """
 
     window: int = 32
-    forget: float = 0.9
+    forget: float = 0.8
     terms: Floats = field(default_factory=lambda: np.zeros(3))
     seen: Floats = field(default_factory=lambda: np.empty((0, 3)))
     """Rows of seconds, arrived, admitted; the newest last."""

@@ -54,7 +54,7 @@ class Progress:
 
 
 def integers(offset: Any) -> int:
-    """The sum of all whole numbers in an offset: for most sources, how many rows there were."""
+    """The sum of all whole numbers in an offset: for most sources it grows with the rows."""
     if isinstance(offset, str):
         try:
             return integers(json.loads(offset))
@@ -65,6 +65,18 @@ def integers(offset: Any) -> int:
     if isinstance(offset, list):
         return sum(integers(value) for value in offset)
     return offset if isinstance(offset, int) and not isinstance(offset, bool) else 0
+
+
+def counts_rows(offset: Any) -> bool:
+    """Whether a step of this offset is a row, as with ``replay`` and Kafka's topics."""
+    if not isinstance(offset, dict) or not offset:
+        return False
+    if offset.keys() == {"start", "offset"}:
+        return True
+    return all(
+        isinstance(partitions, dict) and all(number.isdigit() for number in partitions)
+        for partitions in offset.values()
+    )
 
 
 Latency = tuple[float, float, int]
@@ -162,11 +174,19 @@ class SparkJob:
         return Outlook(self.name, waited, self._waiting(engine))
 
     def _waiting(self, engine: Any) -> int | None:
+        """How many rows the batch has, by the sources' offsets, where these can tell.
+
+        They count rows, or have moved in step with them of late.
+        """
+        before, after = _offsets(engine.committedOffsets()), _offsets(engine.availableOffsets())
+        if not before:
+            return None  # the very first batch
+        steps = sum(map(integers, after)) - sum(map(integers, before))
+        if all(map(counts_rows, after)):
+            return steps
         if len(self.ratio) < 2 or max(self.ratio) > (1 + STEADY) * min(self.ratio):
             return None
-        available = sum(_offsets(engine.availableOffsets()))
-        committed = sum(_offsets(engine.committedOffsets()))
-        return round((available - committed) * self.ratio[-1])
+        return round(steps * self.ratio[-1])
 
     def _learn_offsets(self, progress: Progress) -> None:
         before, after = progress.offsets
@@ -203,8 +223,12 @@ def _shared_out(rest: Count, mix: dict[Stratum, int]) -> Iterable[tuple[Stratum,
         arrived, admitted = up_to
 
 
-def _offsets(progress: Any) -> Iterable[int]:
-    """The integers of each source's offset in Spark's StreamProgress."""
-    iterator = progress.iterator()
+def _offsets(progress: Any) -> list[Any]:
+    """Each source's offset in Spark's StreamProgress, read as JSON."""
+    offsets, iterator = [], progress.iterator()
     while iterator.hasNext():
-        yield integers(iterator.next()._2().json())
+        try:
+            offsets.append(json.loads(iterator.next()._2().json()))
+        except ValueError:
+            offsets.append(None)
+    return offsets
