@@ -23,6 +23,16 @@ A query may have "sic" (where it stands, default 0), "weight" (1), "floor" (0: t
 promised) and "ceiling" (none); a stratum has "tuples", "sic" and "cost" (1) of one tuple.
 """
 
+_DEMO_EXAMPLE = """\
+examples:
+
+  penstock demo                                  in full, under three minutes
+  penstock demo --seconds 15 --json figures.json shorter, with all figures in a file
+
+The stream comes at multiples of what this machine turns out to manage, so any machine is in the
+same trouble. Ctrl-C ends it; where the output is no terminal it prints a line a second.
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; bad input is one line on standard error and exit code 2."""
@@ -63,7 +73,40 @@ def _parser() -> argparse.ArgumentParser:
         help="uniform, balance-sic (default), max-min, ...; over the file's",
     )
     plan.set_defaults(run=_plan)
+    demo = commands.add_parser(
+        "demo",
+        help="an overloaded stream through one job, without and with Penstock",
+        description="Runs a stream with bursts through one Spark job twice, without and with "
+        "Penstock, and compares latency, completeness and errors against the exact answer. "
+        "Needs nothing but Java.",
+        epilog=_DEMO_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    demo.add_argument("--seconds", type=float, metavar="N", help="of each run (default: 40)")
+    demo.add_argument("--json", type=Path, metavar="FILE", help="where to write all figures")
+    demo.set_defaults(run=_demo)
+    bench = commands.add_parser(
+        "bench",
+        help="measures the gate on this machine, on real Spark",
+        description="Measures what the gate promises: latency held, capacity used, bursts, "
+        "transparency, the cost of shedding, fairness, truth, coverage. Rates follow from what "
+        "this machine can do; each line under 'holds' says whether a promise held. Exit code 1 if not.",
+        epilog="example: penstock bench latency burst --json results/",
+    )
+    bench.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
+    bench.add_argument("--seconds", type=float, default=90.0, help="length of the main runs")
+    bench.add_argument("--json", type=Path, metavar="DIR", help="keep every figure here")
+    bench.set_defaults(run=_bench)
     return parser
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from penstock.bench.command import BENCHES, run
+
+    unknown = [name for name in options.names if name not in BENCHES]
+    if unknown:
+        raise PenstockError(f"unknown benchmark {unknown[0]!r}: there are {', '.join(BENCHES)}")
+    return 0 if run(options.names or list(BENCHES), options.seconds, options.json) else 1
 
 
 def _plan(options: argparse.Namespace) -> int:
@@ -80,3 +123,11 @@ def _plan(options: argparse.Namespace) -> int:
         raise PenstockError(f"{options.file}: this is not text in UTF-8") from None
     print(json.dumps(allocate(text, options.policy), indent=2))
     return 0
+
+
+def _demo(options: argparse.Namespace) -> int:
+    try:
+        from penstock.demo.show import SECONDS, show
+    except ModuleNotFoundError as error:
+        raise PenstockError(f"{error}; install it with: pip install 'penstock[spark]'") from None
+    return show(SECONDS if options.seconds is None else options.seconds, options.json)

@@ -191,9 +191,10 @@ class Controller:
     def _spare(self, name: str, job: Job, expected: float, starting: Outlook | None) -> float:
         """Seconds that the next batch of a job has for tuples that are admitted.
 
-        When tuples have waited for longer than they should and some must be shed anyway, less,
-        so that the lateness is made up. A job that is warming up is given more: a first batch
-        that is slow says little.
+        Where some must be shed anyway, less for tuples that have waited longer than they should,
+        so that the lateness is made up, and no more than somewhat beyond what was tried of late:
+        what a model says of batches much larger than it has seen is a guess. A job that is
+        warming up is given more: a first batch that is slow says little.
         """
         budget = self.settings.budget_of(name)
         reading = job.clock.seconds(expected, 0.0)
@@ -203,7 +204,8 @@ class Controller:
         if starting is None or starting.job != name or job.clock.admitting * expected <= spare:
             return spare
         late = starting.waited - max(self.settings.interval_of(name), budget)
-        return spare - min(max(late, 0.0), budget / 2)
+        spare -= min(max(late, 0.0), budget / 2)
+        return min(spare, max(REACH * job.clock.admitting * job.clock.largest, budget / 4))
 
     # --- allocate: under each job's budget, and under the site's processors --------------
 
@@ -322,6 +324,8 @@ class Controller:
             )
 
 
+REACH = 1.6
+"""How much larger than any of late a batch may be that is shed from."""
 COLD_GRACE = 4.0
 """The budget of a job that is warming up, in budgets."""
 EXPLORE_AT_MOST = 0.05

@@ -63,8 +63,9 @@ class ThreeTermCost:
     *Changes and outliers.* A batch that even the terms fitted to it and to the last few do not
     explain is a surprise: all terms, and the times remembered, are scaled towards it, since what
     changes in practice (a busy neighbour, warm code, other data) changes them together. A slow
-    surprise is not wholly believed until another follows; a fast one is, at once, since nothing
-    makes a batch faster than it can be. So one pause of the garbage collector costs little.
+    surprise is not wholly believed until another follows, and undone where the next batch is as
+    the model was; a fast one is believed at once, since nothing makes a batch faster than it can
+    be. So one pause of the garbage collector costs one batch.
 
     *Slow start.* Only a part of the time of a job's first batches is believed, and a surprise
     among them starts the model anew: to shed because the first batch was slow would be wrong,
@@ -80,8 +81,8 @@ class ThreeTermCost:
     seen: Floats = field(default_factory=lambda: np.empty((0, 3)))
     """Rows of seconds, arrived, admitted; the newest last."""
     batches: int = 0
-    slow: bool = False
-    """The last batch was a slow surprise."""
+    before: "ThreeTermCost | None" = None
+    """The model as it was before the last batch, where that was a slow surprise."""
 
     @property
     def known(self) -> bool:
@@ -106,6 +107,11 @@ class ThreeTermCost:
         """Seconds more for a tuple that is admitted."""
         return float(self.terms[2])
 
+    @property
+    def largest(self) -> float:
+        """The most tuples that a batch has admitted of late."""
+        return float(self.seen[:, 2].max(initial=0.0))
+
     def seconds(self, arrived: float, admitted: float) -> float:
         return float(self.terms[0] + self.terms[1] * arrived + self.terms[2] * admitted)
 
@@ -116,27 +122,36 @@ class ThreeTermCost:
         if self.cold:
             share = WARM_UP[self.batches]
             seconds, overhead = seconds * share, None if overhead is None else overhead * share
+        if self.before is not None and self._was_outlier(seconds, arrived, admitted):
+            return self.before.update(seconds, arrived, admitted)
         counted = replace(self, batches=self.batches + 1)
         if not self.known:
             return counted._start_anew(seconds, arrived, admitted, overhead)
-        heard = replace(counted, slow=False)._remember(seconds, arrived, admitted)
-        for memory in (heard, heard._of_late()):
-            fitted = memory._fit()
+        heard = replace(counted, before=None)._remember(seconds, arrived, admitted)
+        late = heard._of_late()
+        for memory, pull in ((heard, PULL), (late, PULL), (late, PULL / 100)):
+            fitted = memory._fit(pull)
             if _explains(fitted.seconds(arrived, admitted), seconds):
                 return fitted
         if self.cold:
             return counted._start_anew(seconds, arrived, admitted, overhead)
         return counted._surprised(seconds, arrived, admitted)
 
+    def _was_outlier(self, seconds: float, arrived: float, admitted: float) -> bool:
+        """The next batch is as the model was; a batch that admits next to nothing cannot tell."""
+        assert self.before is not None
+        telling = self.admitting * admitted > 0.3 * self.seconds(arrived, admitted)
+        return telling and _explains(self.before.seconds(arrived, admitted), seconds)
+
     def _surprised(self, seconds: float, arrived: float, admitted: float) -> "ThreeTermCost":
         expected = self.seconds(arrived, admitted)
         ratio = np.clip(seconds / max(expected, 1e-9), MOST_FASTER, MOST_SLOWER)
-        slow = bool(ratio > 1)
-        factor = float(ratio ** (TRUST_SLOW if slow and not self.slow else 1.0))
+        outlier = bool(ratio > 1) and self.before is None  # perhaps: the next batch will tell
+        factor = float(ratio ** (TRUST_SLOW if outlier else 1.0))
         # an outlier is remembered as what is believed of it
         believed = min(seconds, expected * factor)
-        scaled = replace(self, slow=slow)._scaled(factor)
-        return scaled._remember(believed, arrived, admitted)._fit()
+        scaled = replace(self, before=self if outlier else None)._scaled(factor)
+        return scaled._remember(believed, arrived, admitted)._fit(PULL)
 
     def _start_anew(
         self, seconds: float, arrived: float, admitted: float, overhead: float | None
@@ -162,14 +177,17 @@ class ThreeTermCost:
         row = np.array([[seconds, arrived, admitted]], dtype=np.float64)
         return replace(self, seen=np.concatenate((self.seen, row))[-self.window :])
 
-    def _fit(self) -> "ThreeTermCost":
-        seconds, columns = self.seen[:, 0], self.seen.copy()
+    def _fit(self, pull: float) -> "ThreeTermCost":
+        """Errors count in proportion to a batch's time: one that took minutes is but one."""
+        seconds = np.maximum(self.seen[:, 0], 1e-3)
+        columns = self.seen.copy()
         columns[:, 0] = 1.0
-        weight = self.forget ** np.arange(len(seconds) - 1, -1, -1.0)
         scale = np.maximum(columns.max(axis=0), 1e-12)  # terms become seconds of a large batch
-        scaled = columns / scale
-        gram = (scaled * weight[:, None]).T @ scaled + PULL * np.eye(3)
-        target = scaled.T @ (weight * seconds) + PULL * self.terms * scale
+        rows = columns / scale / seconds[:, None]
+        weight = self.forget ** np.arange(len(seconds) - 1, -1, -1.0)
+        pull = pull / seconds[-1] ** 2
+        gram = (rows * weight[:, None]).T @ rows + pull * np.eye(3)
+        target = rows.T @ weight + pull * self.terms * scale
         return replace(self, terms=_not_negative(gram, target) / scale)
 
 
@@ -178,7 +196,7 @@ def _explains(expected: float, seconds: float) -> bool:
 
 
 PULL = 0.02
-"""The pull towards the terms as they were, in batches."""
+"""The pull towards the terms as they were, in batches; a hundredth of it where these fail."""
 
 
 def _not_negative(gram: Floats, target: Floats) -> Floats:

@@ -1,0 +1,255 @@
+"""What the benchmarks share: a session, the jobs, and what a run recorded.
+
+Machines are small, shared and noisy. So every benchmark first measures what its job can process
+here and derives its rates from that, compares inside one run, and keeps every batch it saw.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.spark import aggregates as ps
+from penstock.spark.gate import Gate, Keys
+from penstock.spark.replay import replay
+from penstock.spark.schedule import SECOND, Schedule
+from penstock.spark.site import Site
+from penstock.spark.wire import Wire
+from penstock.types import Plan, Stratum
+
+INTERVAL = 1.0
+READING = "id long, key string, value double, unit string, note string"
+CATALOGUE = [f"calibrated at site {n}, batch of the {n % 4} series" for n in range(6)]
+"""Texts that the heavy job compares every tuple's note with."""
+
+
+def session(cores: int = 2) -> SparkSession:
+    """Quiet, on loopback, with workers that know this package."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    return (
+        SparkSession.builder.master(f"local[{cores}]")
+        .appName("penstock-bench")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.log.level", "OFF")
+        .config("spark.driver.memory", "4g")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "100000")
+        .getOrCreate()
+    )
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """A micro-batch as it went; times are seconds since the epoch."""
+
+    batch: int
+    started: float
+    ended: float
+    arrived: int
+    admitted: int
+    oldest: float
+    """When the first of its tuples had arrived, by the source's schedule."""
+    newest: float
+
+    @property
+    def seconds(self) -> float:
+        return self.ended - self.started
+
+    @property
+    def worst_latency(self) -> float:
+        return self.ended - self.oldest
+
+    def latencies(self) -> Any:
+        """Of its tuples, at even steps between the first and the last."""
+        arrivals = np.linspace(self.oldest, self.newest, 41)
+        return self.ended - arrivals
+
+
+@dataclass
+class Recorded:
+    batches: list[BatchRecord] = field(default_factory=list)
+
+    def after(self, moment: float) -> list[BatchRecord]:
+        return [batch for batch in self.batches if batch.ended > moment]
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [asdict(batch) for batch in self.batches]
+
+
+def settled(recorded: Recorded, warm_up: float = 0.25) -> list[BatchRecord]:
+    """Without the first part of the run, in which the JVM warms up."""
+    first, last = recorded.batches[0].started, recorded.batches[-1].ended
+    return recorded.after(first + warm_up * (last - first))
+
+
+def p95(batches: list[BatchRecord]) -> float:
+    """Over admitted tuples."""
+    if not batches:
+        return float("nan")
+    times = np.concatenate([batch.latencies() for batch in batches])
+    weights = np.repeat([max(batch.admitted, 1) for batch in batches], 41).astype(float)
+    order = np.argsort(times)
+    share = np.cumsum(weights[order]) / weights.sum()
+    return float(times[order][np.searchsorted(share, 0.95)])
+
+
+def record(
+    query: StreamingQuery, rate: float, profile: tuple[tuple[float, float], ...] = ()
+) -> Recorded:
+    """What a query of one replayed stream did, from its progress and the source's schedule."""
+    recorded = Recorded()
+    for told in query.recentProgress:
+        progress: dict[str, Any] = dict(told)
+        source = progress["sources"][0]
+        first, last = _offset(source["startOffset"]), _offset(source["endOffset"])
+        rows = last.get("offset", 0) - first.get("offset", 0)
+        if not rows or progress["numInputRows"] == 0:
+            continue
+        schedule = Schedule(int(last["start"] * SECOND), rate, profile)
+        ends = np.array([last["offset"] - rows, last["offset"] - 1])
+        oldest, newest = schedule.arrival_of(ends).astype(np.int64) / 1e6
+        started = datetime.fromisoformat(progress["timestamp"]).timestamp()
+        metrics = next(iter(progress.get("observedMetrics", {}).values()), None)
+        recorded.batches.append(
+            BatchRecord(
+                batch=progress["batchId"],
+                started=started,
+                ended=started + progress["durationMs"]["triggerExecution"] / 1000,
+                arrived=rows,
+                admitted=rows if metrics is None else metrics["admitted"],
+                oldest=float(oldest),
+                newest=float(newest),
+            )
+        )
+    return recorded
+
+
+def _offset(text: Any) -> dict[str, Any]:
+    found = json.loads(text) if isinstance(text, str) else text
+    return found if isinstance(found, dict) else {}
+
+
+# --- jobs ------------------------------------------------------------------------------------
+
+
+def readings(spark: SparkSession, rate: float, **options: Any) -> DataFrame:
+    return replay(spark, generator="readings", rate=rate, **options)
+
+
+def parsed(stream: DataFrame) -> DataFrame:
+    """The light job's first half: one JSON record parsed."""
+    reading = sf.from_json("payload", READING).alias("reading")
+    return stream.select("_arrival", "_offset", "_weight", "_sic", reading).select(
+        "_arrival", "_offset", "_weight", "_sic", "reading.*"
+    )
+
+
+def matched(stream: DataFrame) -> DataFrame:
+    """The heavy job's first half: the record's note is matched with a catalogue, fuzzily."""
+    scores = [sf.levenshtein(sf.col("note"), sf.lit(text)) for text in CATALOGUE]
+    return parsed(stream).withColumn("distance", sf.least(*scores))
+
+
+def windowed(stream: DataFrame, *more: Column, bounds: bool = False) -> DataFrame:
+    return (
+        stream.withWatermark("_arrival", "0 seconds")
+        .groupBy(sf.window("_arrival", "5 seconds"), "key")
+        .agg(ps.mean("value", bounds=bounds), ps.count(bounds=bounds), ps.sic(), *more)
+    )
+
+
+def heavy(stream: DataFrame) -> DataFrame:
+    return windowed(matched(stream), sf.min("distance").alias("distance"))
+
+
+def light(stream: DataFrame) -> DataFrame:
+    return windowed(parsed(stream))
+
+
+def plain(stream: DataFrame) -> DataFrame:
+    """What a gate adds, without a gate."""
+    return stream.select("*", sf.lit(1.0).alias("_weight"), sf.lit(1.0).alias("_sic"))
+
+
+def fixed_gate(
+    spark: SparkSession, stream: DataFrame, rate: float, strata: str | None = "key"
+) -> DataFrame:
+    """A gate whose plan never changes: every stratum at one rate, counting and all."""
+    columns = (sf.col(strata),) if strata else ()
+    gate = Gate("penstock_fixed", Keys("q", "s", columns, (sf.col("_offset"),)), 10_000)
+    worth = 1e-6
+    plan = Plan(1, (Stratum("q", "s"),), np.array([rate]), np.array([worth]), rate, worth)
+    wire = Wire(spark, lambda: gate.shipment(plan, counting=True))
+    wire.publish(gate.shipment(plan, counting=True))
+    return gate.admit(stream, wire)
+
+
+# --- running -----------------------------------------------------------------------------------
+
+
+def sink(frame: DataFrame, directory: str) -> DataStreamWriter:
+    return (
+        frame.writeStream.format("noop")
+        .outputMode("append")
+        .option("checkpointLocation", str(Path(directory) / "checkpoint"))
+    )
+
+
+def run_for(
+    start: Callable[[str], StreamingQuery],
+    seconds: float,
+    watch: Callable[[], None] | None = None,
+    say: str = "",
+) -> StreamingQuery:
+    """Starts a query with a directory of its own, lets it run, stops it."""
+    with TemporaryDirectory() as directory:
+        query = start(directory)
+        end = time.time() + seconds
+        if say:
+            print(f"  {say} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+        while time.time() < end and query.isActive:
+            time.sleep(0.25)
+            if watch is not None:
+                watch()
+        if not query.isActive and query.exception() is not None:
+            raise RuntimeError(str(query.exception()))
+        query.stop()
+        return query
+
+
+def run_plain(frame: DataFrame, seconds: float, say: str = "plain") -> StreamingQuery:
+    trigger = f"{round(INTERVAL * 1000)} milliseconds"
+    return run_for(
+        lambda directory: sink(frame, directory).trigger(processingTime=trigger).start(),
+        seconds,
+        say=say,
+    )
+
+
+def throughput(frame: DataFrame, seconds: float, say: str) -> float:
+    """Rows a second that a job manages when there is always more to do, after a warm-up."""
+    query = run_plain(frame, seconds, say)
+    batches = [dict(p) for p in query.recentProgress if p["numInputRows"] > 0]
+    late = batches[len(batches) // 2 :]
+    rows = sum(batch["numInputRows"] for batch in late)
+    took = sum(batch["durationMs"]["triggerExecution"] for batch in late) / 1000
+    return float(rows / max(took, 1e-9))
+
+
+def gated_site(spark: SparkSession, **options: Any) -> Site:
+    return Site(spark, interval=INTERVAL, **options)

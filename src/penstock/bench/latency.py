@@ -1,0 +1,121 @@
+"""Latency held and capacity used: a stream at ten times what the job can process."""
+
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from penstock.bench import harness as h
+
+OVERLOAD = 10.0
+
+
+def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    backlog = h.readings(spark, 10_000_000, maxRowsPerTrigger=30_000)
+    can = h.throughput(h.heavy(h.plain(backlog)), seconds / 3, "what can the job process?")
+    rate = OVERLOAD * can
+    source_adds = _source_alone(spark, rate, seconds / 4)
+    bound = 2 * h.INTERVAL + source_adds
+    gated = _gated(spark, rate, seconds * 1.2)
+    plain = h.record(
+        h.run_plain(h.heavy(h.plain(h.readings(spark, rate))), seconds / 2, "plain job"), rate
+    )
+    settled = gated.after(
+        gated.batches[0].started + 0.2 * (gated.batches[-1].ended - gated.batches[0].started)
+    )
+    half = len(settled) // 2
+    first, second = _median(settled[:half]), _median(settled[half:])
+    admitted = _admitted_per_second(settled)
+    sweep = _sweep(spark, rate, admitted / rate, bound, seconds / 4)
+    held = [point for point in sweep if point["p95"] <= max(bound, h.p95(settled))]
+    best = max((point["admitted_per_second"] for point in held), default=0.0)
+    growth = [b.worst_latency for b in plain.batches]
+    return {
+        "can_process_per_second": can,
+        "rate": rate,
+        "overload": OVERLOAD,
+        "source_adds_seconds": source_adds,
+        "bound_seconds": bound,
+        "p95_seconds": h.p95(settled),
+        "median_first_half": first,
+        "median_second_half": second,
+        "flat": second / first,
+        "plain_latency_first": growth[0] if growth else None,
+        "plain_latency_last": growth[-1] if growth else None,
+        "admitted_per_second": admitted,
+        "best_fixed_per_second": best,
+        "capacity_used": admitted / best if best else None,
+        "sweep": sweep,
+        "gated": gated.as_json(),
+        "plain": plain.as_json(),
+        "holds": {
+            "latency is flat (at most 1.15)": second / first <= 1.15,
+            "p95 within two intervals and the source's": h.p95(settled) <= bound,
+            "plain grows": bool(growth) and growth[-1] > 2 * bound,
+            "capacity used (at least 0.9)": bool(best) and admitted / best >= 0.9,
+        },
+    }
+
+
+def _median(batches: list[h.BatchRecord]) -> float:
+    return float(np.median(np.concatenate([batch.latencies() for batch in batches])))
+
+
+def _admitted_per_second(batches: list[h.BatchRecord]) -> float:
+    passed = batches[-1].ended - batches[0].started
+    return sum(batch.admitted for batch in batches) / passed
+
+
+def _gated(spark: SparkSession, rate: float, seconds: float) -> h.Recorded:
+    with h.gated_site(spark) as site:
+        stream = site.gate(
+            h.readings(spark, rate), query="q", source="s", strata="key", id="_offset"
+        )
+        query = h.run_for(
+            lambda directory: site.start(h.sink(h.heavy(stream), directory), query="q"),
+            seconds,
+            say="gated job",
+        )
+        return h.record(query, rate)
+
+
+def _source_alone(spark: SparkSession, rate: float, seconds: float) -> float:
+    """How much later than half an interval of waiting a tuple is out of the bare source."""
+    bare = h.readings(spark, rate).select(sf.length("payload").alias("n")).groupBy().max("n")
+    query = h.run_for(
+        lambda directory: (
+            bare.writeStream.format("noop")
+            .outputMode("complete")
+            .option("checkpointLocation", directory + "/c")
+            .trigger(processingTime=f"{round(h.INTERVAL * 1000)} milliseconds")
+            .start()
+        ),
+        seconds,
+        say="the source alone",
+    )
+    batches = h.record(query, rate).batches
+    return float(np.median([batch.seconds for batch in batches[len(batches) // 2 :]]))
+
+
+def _sweep(
+    spark: SparkSession, rate: float, around: float, bound: float, seconds: float
+) -> list[dict[str, float]]:
+    """Fixed rates about the controller's own, until one no longer holds the latency."""
+    points = []
+    for factor in (0.8, 0.95, 1.1, 1.25, 1.4, 1.6):
+        share = min(around * factor, 1.0)
+        frame = h.heavy(h.fixed_gate(spark, h.readings(spark, rate), share))
+        recorded = h.record(h.run_plain(frame, seconds, f"fixed rate {share:.4f}"), rate)
+        late = recorded.batches[len(recorded.batches) // 2 :]
+        if len(late) < 2:
+            break
+        point = {
+            "share": share,
+            "p95": h.p95(late),
+            "admitted_per_second": _admitted_per_second(late),
+        }
+        points.append(point)
+        if point["p95"] > 1.5 * bound:
+            break
+    return points

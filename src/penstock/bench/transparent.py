@@ -1,0 +1,134 @@
+"""What it costs when nothing is wrong, and what a tuple costs that is shed."""
+
+import time
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from penstock.bench import harness as h
+
+KEYS = 1000
+ROUNDS = 3
+
+
+def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    same = _row_for_row(spark, seconds / 4)
+    size = round(h.throughput(_job(spark, 200_000, None), seconds / 4, "calibration") * 0.8)
+    each = seconds / 6
+    times: dict[str, list[float]] = {
+        "plain": [],
+        "open": [],
+        "all admitted": [],
+        "all shed": [],
+        "source": [],
+    }
+    for number in range(ROUNDS):
+        order = list(times) if number % 2 else list(reversed(times))
+        for name in order:
+            times[name] += _batch_seconds(spark, name, size, each)
+    median = {name: float(np.median(values)) for name, values in times.items()}
+    admitted = (median["all admitted"] - median["source"]) / size
+    shed = (median["all shed"] - median["source"]) / size
+    ratio = median["plain"] / median["open"]
+    return {
+        "rows_a_batch": size,
+        "strata": KEYS,
+        "median_batch_seconds": median,
+        "spread": {n: [float(q) for q in np.quantile(v, [0.25, 0.75])] for n, v in times.items()},
+        "throughput_of_plain": ratio,
+        "admitted_tuple_us": admitted * 1e6,
+        "shed_tuple_us": shed * 1e6,
+        "shed_over_admitted": shed / admitted,
+        "row_for_row": same,
+        "raw": times,
+        "holds": {
+            "results equal row for row": same["equal"],
+            "throughput at least 0.92 of the plain job's": ratio >= 0.92,
+            "a shed tuple costs at most 0.15 of an admitted one": shed / admitted <= 0.15,
+        },
+    }
+
+
+def _stream(spark: SparkSession, rows: int) -> DataFrame:
+    """Always more to read than a batch takes, so that all batches have one size."""
+    return h.readings(spark, 5_000_000, maxRowsPerTrigger=rows, keys=KEYS, skew=0.5)
+
+
+def _job(spark: SparkSession, rows: int, admit: float | None) -> DataFrame:
+    stream = _stream(spark, rows)
+    gated = h.plain(stream) if admit is None else h.fixed_gate(spark, stream, admit)
+    return h.light(gated)
+
+
+def _batch_seconds(spark: SparkSession, name: str, size: int, seconds: float) -> list[float]:
+    """The times of the batches of one variant; the first half, the warm-up, is left out."""
+    if name == "open":
+        with h.gated_site(spark, latency="1h") as site:  # nothing is ever too late for this one
+            gated = site.gate(
+                _stream(spark, size), query="q", source="s", strata="key", id="_offset"
+            )
+            query = h.run_for(
+                lambda directory: site.start(h.sink(h.light(gated), directory), query="q"),
+                seconds,
+                say=name,
+            )
+    elif name == "source":
+        bare = _stream(spark, size).select(
+            sf.length("payload").alias("n"), sf.length("key").alias("k")
+        )
+        query = h.run_plain(bare.where("n + k < 0"), seconds, name)
+    else:
+        admit = {"plain": None, "all admitted": 1.0, "all shed": 0.0}[name]
+        query = h.run_plain(_job(spark, size, admit), seconds, name)
+    took = [
+        p["durationMs"]["triggerExecution"] / 1000
+        for p in query.recentProgress
+        if p["numInputRows"] == size
+    ]
+    return took[len(took) // 2 :]
+
+
+def _row_for_row(spark: SparkSession, seconds: float) -> dict[str, Any]:
+    """Both jobs read the same tuples from the same file of offsets; windows are on their number."""
+    rows = 200_000
+    profile = [{"at": 0, "factor": 1}, {"at": 10, "factor": 0}]  # then the stream pauses
+
+    def result(gate: bool) -> tuple[set[tuple[Any, ...]], bool]:
+        stream = h.readings(spark, rows / 10, profile=profile, keys=KEYS, skew=0.5)
+        site = h.gated_site(spark)
+        gated = (
+            site.gate(stream, query="q", source="s", strata="key", id="_offset")
+            if gate
+            else h.plain(stream)
+        )
+        timed = h.parsed(gated).withColumn(
+            "_arrival", (sf.col("_offset") / 10_000).cast("timestamp")
+        )
+        writer = h.windowed(timed).writeStream.format("memory").outputMode("complete")
+        name = f"rows_{'gated' if gate else 'plain'}"
+        query = (
+            site.start(writer, query=name)
+            if gate
+            else writer.queryName(name).trigger(processingTime="1 second").start()
+        )
+        end = time.time() + 3 * seconds + 30
+        while time.time() < end:
+            query_done = spark.table(name).agg(sf.sum("count")).first()
+            if query_done is not None and query_done[0] is not None and query_done[0] >= rows:
+                break
+            time.sleep(0.5)
+        found = {tuple(map(str, row)) for row in spark.table(name).collect()}
+        query.stop()
+        site.stop()
+        return found, site.plan.open
+
+    plain, _ = result(gate=False)
+    gated, stayed_open = result(gate=True)
+    return {
+        "equal": plain == gated,
+        "rows": len(plain),
+        "different": len(plain ^ gated),
+        "stayed_open": stayed_open,
+    }
