@@ -16,6 +16,9 @@ lint: setup  ## formatting, lint and types
 test: lint  ## everything that has to hold
 	.venv/bin/pytest
 
+demo: setup  ## an overloaded stream without and with Penstock, in under three minutes
+	.venv/bin/penstock demo
+
 lock: setup  ## resolve the dependencies again
 	scripts/lock.sh
 

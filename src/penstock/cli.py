@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_DEMO_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    demo.add_argument("--seconds", type=float, metavar="N", help="of each run (default: 40)")
+    demo.add_argument("--seconds", type=float, metavar="N", help="of each run (default: about 40)")
     demo.add_argument("--json", type=Path, metavar="FILE", help="where to write all figures")
     demo.set_defaults(run=_demo)
     bench = commands.add_parser(
@@ -90,7 +90,8 @@ def _parser() -> argparse.ArgumentParser:
         help="measures the gate on this machine, on real Spark",
         description="Measures what the gate promises: latency held, capacity used, bursts, "
         "transparency, the cost of shedding, fairness, truth, coverage. Rates follow from what "
-        "this machine can do; each line under 'holds' says whether a promise held. Exit code 1 if not.",
+        "this machine can do; each line under 'holds' says whether a promise held; if one does "
+        "not, the exit code is 1.",
         epilog="example: penstock bench latency burst --json results/",
     )
     bench.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
@@ -127,7 +128,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     try:
-        from penstock.demo.show import SECONDS, show
+        from penstock.demo.show import show
     except ModuleNotFoundError as error:
         raise PenstockError(f"{error}; install it with: pip install 'penstock[spark]'") from None
-    return show(SECONDS if options.seconds is None else options.seconds, options.json)
+    return show(options.seconds, options.json)

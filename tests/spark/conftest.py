@@ -21,7 +21,7 @@ def spark() -> Iterator[SparkSession]:
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(os.environ.get("PENSTOCK_TEST_MASTER", "local[2]"))
         .appName("penstock-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")

@@ -50,6 +50,12 @@ class Keys:
         """All tuples are worth the same: one query, one source."""
         return isinstance(self.query, str) and isinstance(self.source, str)
 
+    @property
+    def rest(self) -> Stratum:
+        """Stands for tuples of which nobody knows the stratum."""
+        names = (self.query, self.source)
+        return Stratum(*(name if isinstance(name, str) else "" for name in names))
+
     def fingerprint(self) -> Column:
         return sf.xxhash64(*_null_safe((_column(self.query), _column(self.source), *self.strata)))
 
@@ -202,6 +208,11 @@ class Gate:
             sic=np.concatenate(([unknown], sic)),
         )
 
+    def recall(self, version: int, fingerprints: Mapping[Stratum, int]) -> None:
+        """What it knew when a plan was shipped, before the driver was started again."""
+        self.fingerprints = dict(fingerprints)
+        self._remember(version, tuple(fingerprints))
+
     @property
     def _last_version(self) -> int:
         return next(reversed(self._shipped), -1)
@@ -234,7 +245,7 @@ class Gate:
                 tally.setdefault(strata[ordinal - 1], [0, 0])[kept] += int(entry["count"])
         for entry in metrics["names"]:
             if entry["item"] is not None:
-                kept_text, fingerprint, *name = entry["item"].split(SEPARATOR)
+                kept_text, fingerprint, *name = entry["item"].split(SEPARATOR, 4)
                 stratum = Stratum(*name)
                 tally.setdefault(stratum, [0, 0])[int(kept_text)] += int(entry["count"])
                 self._meet(stratum, int(fingerprint, 16))

@@ -1,6 +1,7 @@
 """One streaming query as the site sees it: what it did last, and what is about to start."""
 
 import json
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -24,6 +25,7 @@ STEADY = 0.1
 class Progress:
     """What Spark reports of a finished micro-batch."""
 
+    query: str
     batch: int
     started: float
     seconds: float
@@ -40,6 +42,7 @@ class Progress:
         total = spent.get("triggerExecution", 0)
         sources = told.get("sources", [])
         return cls(
+            query=told["id"],
             batch=told["batchId"],
             started=datetime.fromisoformat(told["timestamp"]).timestamp(),
             seconds=total / 1000,
@@ -94,6 +97,8 @@ class SparkJob:
     name: str
     gates: list[Gate]
     query: StreamingQuery | None = None
+    started: threading.Event = field(default_factory=threading.Event)
+    """Set when ``query`` is known; Spark may plan a first batch before."""
     last_batch: int = -1
     planned: int = -1
     """The batch that was planned last."""
@@ -153,7 +158,8 @@ class SparkJob:
         if counts:
             self.mix[gate.name] = {stratum: count.arrived for stratum, count in counts.items()}
         if rest is not None:
-            for stratum, share in _shared_out(rest, self.mix.get(gate.name, {})):
+            mix = self.mix.get(gate.name) or {gate.keys.rest: 1}
+            for stratum, share in _shared_out(rest, mix):
                 have = counts.get(stratum, Count(0, 0))
                 counts[stratum] = Count(
                     have.arrived + share.arrived, have.admitted + share.admitted
@@ -162,7 +168,7 @@ class SparkJob:
 
     def outlook(self, interval: float) -> Outlook | None:
         """The batch that is about to run; None if it was asked for before (by another gate)."""
-        if self.query is None:  # the first batch is planned before start() has returned
+        if self.query is None:  # the first batch was planned before start() had returned
             return Outlook(self.name, interval)
         engine, now = self._engine, time.time()
         batch = int(engine.getLatestExecutionContext().batchId())

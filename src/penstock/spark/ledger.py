@@ -2,13 +2,15 @@
 
 A line of JSON a batch, appended when the batch is known to be committed. A batch that ran again
 after a crash is written again, and the last line counts; a line that a crash cut short is left
-out, and its batch is counted anew (see ``Site``).
+out, and its batch is counted anew (see ``recount``). A query that is started for the first time
+gets a line of its own with its first batch, so that a batch that is missing is missed.
 """
 
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Entry:
     arrived: int
     admitted: int
     shed: int
+    query: str = ""
+    """Spark's id of the query: of one name, it tells different checkpoints apart."""
 
     @property
     def balanced(self) -> bool:
@@ -34,31 +38,48 @@ class Ledger:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._entries: dict[tuple[str, int, str], Entry] = {}
+        self._entries: dict[tuple[str, str, int, str], Entry] = {}
+        self._first: dict[tuple[str, str], int] = {}
         if path is not None and path.exists():
             self._read(path)
 
+    def open(self, job: str, query: str, batch: int) -> None:
+        """The account of a query begins with this batch, if it has not begun before."""
+        if (job, query) not in self._first:
+            self._first[job, query] = batch
+            self._append({"job": job, "query": query, "first": batch})
+
     def record(self, entry: Entry) -> None:
-        self._entries[entry.job, entry.batch, entry.gate] = entry
+        self._entries[entry.job, entry.query, entry.batch, entry.gate] = entry
+        self._append(asdict(entry))
+
+    def _append(self, line: dict[str, Any]) -> None:
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a") as file:
-                file.write(json.dumps(asdict(entry)) + "\n")
+                file.write(json.dumps(line) + "\n")
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
-    def has(self, job: str, batch: int) -> bool:
-        return any(entry.job == job and entry.batch == batch for entry in self)
+    def lacks(self, job: str, query: str, batch: int) -> bool:
+        """The batch belongs to the account and is not in it."""
+        first = self._first.get((job, query))
+        return first is not None and batch >= first and batch not in self.batches(job, query)
 
-    def batches(self, job: str) -> set[int]:
-        return {entry.batch for entry in self if entry.job == job}
+    def batches(self, job: str, query: str | None = None) -> set[int]:
+        return {e.batch for e in self if e.job == job and query in (None, e.query)}
 
     @property
     def balanced(self) -> bool:
         """Every entry balances, and no batch of any job is missing."""
-        jobs = {entry.job for entry in self}
-        whole = all(self.batches(job) == set(range(max(self.batches(job)) + 1)) for job in jobs)
+        batches: dict[tuple[str, str], set[int]] = {}
+        for entry in self:
+            batches.setdefault((entry.job, entry.query), set()).add(entry.batch)
+        whole = all(
+            numbers >= set(range(self._first.get(key, 0), max(numbers)))
+            for key, numbers in batches.items()
+        )
         return whole and all(entry.balanced for entry in self)
 
     def total(self, job: str | None = None) -> tuple[int, int, int]:
@@ -73,10 +94,14 @@ class Ledger:
     def _read(self, path: Path) -> None:
         for line in path.read_text().splitlines():
             try:
-                entry = Entry(**json.loads(line))
-            except (ValueError, TypeError):
+                told = json.loads(line)
+                if "first" in told:
+                    self._first[told["job"], told["query"]] = told["first"]
+                    continue
+                entry = Entry(**told)
+            except (ValueError, TypeError, KeyError):
                 continue  # cut short by a crash
-            self._entries[entry.job, entry.batch, entry.gate] = entry
+            self._entries[entry.job, entry.query, entry.batch, entry.gate] = entry
         if not path.read_text().endswith("\n"):
             with path.open("a") as file:
                 file.write("\n")

@@ -13,13 +13,14 @@ import logging
 import pickle
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -41,11 +42,15 @@ from penstock.spark.books import Books
 from penstock.spark.gate import SIC, WEIGHT, Gate, Keys
 from penstock.spark.job import SparkJob
 from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.recount import Checkpoint, Kept, Planned, recount
 from penstock.spark.wire import Shipment, Wire
 from penstock.types import Batch, PenstockError, Plan, Report
 
 log = logging.getLogger("penstock")
 _gate_numbers = count()
+T = TypeVar("T")
+START_SECONDS = 10.0
+"""How long a first batch waits for its query to be known; Spark tells within milliseconds."""
 
 
 class Site:
@@ -82,12 +87,19 @@ class Site:
         self._directory = None if directory is None else Path(directory)
         self.ledger = Ledger(self._directory and self._directory / "ledger.jsonl")
         self.plan = Plan()
-        self._state = self._recall()
+        self._state = self._recall("state", State) or State()
+        self._planned: dict[str, Planned] = self._recall("plans", dict) or {}
+        self._before = dict(self._planned)
+        """What jobs had planned when the driver died; each is used once."""
+        self._recounting: dict[str, Shipment] = {}
         self._lock = threading.RLock()
         self._gates: dict[str, Gate] = {}
+        self._streams: dict[str, DataFrame] = {}
         self._jobs: dict[str, SparkJob] = {}
         self._gone: list[str] = []
         self._heard: list[Batch] = []
+        self.recent: deque[Batch] = deque(maxlen=256)
+        """The last batches of all queries, as they were counted."""
         self._books = Books()
         self._listener = _Listener(self)
         spark.streams.addListener(self._listener)
@@ -121,7 +133,8 @@ class Site:
         self._gates[gate.name] = gate
         wire = Wire(self.spark, lambda: self._next_shipment(gate))
         wire.publish(gate.shipment(self.plan, counting=True))
-        return gate.admit(stream, wire)
+        self._streams[gate.name] = gate.admit(stream, wire)
+        return self._streams[gate.name]
 
     def start(
         self,
@@ -129,8 +142,14 @@ class Site:
         *,
         query: str | None = None,
         interval: float | str | None = None,
+        checkpoint: str | Path | None = None,
     ) -> StreamingQuery:
-        """Starts a query whose stream went through a gate of this site."""
+        """Starts a query whose stream went through a gate of this site.
+
+        ``checkpoint`` sets the option "checkpointLocation". Given here, and with a site that has
+        a directory, a batch that Spark committed just before a crash, and whose ledger entry was
+        lost, is counted again, so that the ledger is whole (see ``recount``).
+        """
         name = query or f"query-{len(self._jobs)}"
         with self._lock:
             old = self._jobs.get(name)
@@ -147,11 +166,16 @@ class Site:
                 self.settings = replace(self.settings, intervals=intervals)
             self._jobs[name] = job = SparkJob(name, gates)
         try:
+            if checkpoint is not None:
+                writer = writer.option("checkpointLocation", str(checkpoint))
+                self._catch_up(job, writer, str(checkpoint))
             trigger = f"{round(period * 1000)} milliseconds"
             job.query = writer.queryName(name).trigger(processingTime=trigger).start()
         except Exception:
             del self._jobs[name]
             raise
+        finally:
+            job.started.set()
         return job.query
 
     def stop(self) -> None:
@@ -191,13 +215,16 @@ class Site:
 
     def _next_shipment(self, gate: Gate) -> Shipment:
         """Called while a micro-batch is being planned; must answer whatever happens."""
+        if gate.name in self._recounting:
+            return self._recounting[gate.name]
+        job = next((job for job in list(self._jobs.values()) if gate in job.gates), None)
+        if job is None:  # started without us: nothing to compare it with
+            return gate.shipment(Plan(), counting=True)
+        job.started.wait(START_SECONDS)
         with self._lock:
-            job = next((job for job in self._jobs.values() if gate in job.gates), None)
-            if job is None:  # started without us: nothing to compare it with
-                return gate.shipment(Plan(), counting=True)
             try:
                 self._step(job)
-                return gate.shipment(self.plan, job.counted)
+                return self._decided_before(job, gate) or self._shipped(job, gate)
             except PenstockError:
                 raise  # the user's policy is wrong, and must hear of it
             except Exception:
@@ -206,10 +233,13 @@ class Site:
 
     def _step(self, job: SparkJob) -> None:
         """A new plan, once for each batch."""
+        fresh = job.planned < 0
         outlook = job.outlook(self.settings.interval_of(job.name))
         if outlook is None:
             return
         self._hear()
+        if fresh and job.query is not None:
+            self._begin(job, str(job.query.id))
         report = Report(
             now=time.time(),
             finished=tuple(self._heard),
@@ -221,7 +251,83 @@ class Site:
         self._gone.clear()
         if self._state.account is not None:
             self._books.sample(self._state.account.sic())
-        self._remember()
+        self._remember("state", self._state)
+
+    def _begin(self, job: SparkJob, query: str) -> None:
+        """A query's first batch since it was started."""
+        self.ledger.open(job.name, query, job.planned)
+        known = self._state.jobs.get(job.name)
+        if known is not None and known.batch >= job.planned:  # of another checkpoint
+            jobs = {**self._state.jobs, job.name: replace(known, batch=job.planned - 1)}
+            self._state = replace(self._state, jobs=jobs)
+        before = self._before.get(job.name)
+        if before is not None and before.query != query:
+            del self._before[job.name]
+        elif before is not None:
+            for number, kept in before.gates.items():
+                job.gates[number].recall(kept.shipment.version, kept.fingerprints)
+
+    def _shipped(self, job: SparkJob, gate: Gate) -> Shipment:
+        """The plan in this gate's terms; written down before the batch runs."""
+        shipment = gate.shipment(self.plan, job.counted)
+        if self._directory is not None and job.query is not None:
+            planned = self._planned.get(job.name)
+            if planned is None or planned.batch != job.planned:
+                planned = Planned(str(job.query.id), job.planned)
+                self._planned[job.name] = planned
+            planned.gates[job.gates.index(gate)] = Kept(shipment, dict(gate.fingerprints))
+            self._remember("plans", self._planned)
+        return shipment
+
+    def _decided_before(self, job: SparkJob, gate: Gate) -> Shipment | None:
+        """A batch that a crash interrupted is run again under the plan that it had (law 8)."""
+        before = self._before.get(job.name)
+        if before is None:
+            return None
+        if before.batch != job.planned:
+            del self._before[job.name]
+            return None
+        kept = before.gates.get(job.gates.index(gate))
+        return None if kept is None else kept.shipment
+
+    def _catch_up(self, job: SparkJob, writer: DataStreamWriter, checkpoint: str) -> None:
+        """Counts the last batch again if the driver died before its ledger entry was written."""
+        stored, frame = Checkpoint(self.spark, checkpoint), cast(Any, writer)._df
+        query, batch = stored.query(), stored.last_committed()
+        if query is None or batch is None or not self.ledger.lacks(job.name, query, batch):
+            return
+        before = self._before.get(job.name)
+        if before is None or (before.query, before.batch) != (query, batch):
+            log.warning("batch %d of %s is not in the ledger, nor is its plan", batch, job.name)
+            return
+        names = {gate.name: number for number, gate in enumerate(job.gates)}
+        self._recounting = {name: before.gates[i].shipment for name, i in names.items()}
+        try:
+            streams = [self._streams[name] for name in names]
+            observed = recount(self.spark, streams, frame, checkpoint, batch)
+            for name, number in names.items():
+                self._record(job, query, batch, number, observed[name])
+        except Exception:
+            log.exception("batch %d of %s cannot be counted again", batch, job.name)
+        finally:
+            self._recounting = {}
+
+    def _record(
+        self, job: SparkJob, query: str, batch: int, gate: int, metrics: Mapping[str, Any]
+    ) -> None:
+        arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
+        self.ledger.record(
+            Entry(
+                job=job.name,
+                batch=batch,
+                gate=f"gate-{gate}",
+                version=metrics["version"],
+                arrived=arrived,
+                admitted=admitted,
+                shed=arrived - admitted,
+                query=query,
+            )
+        )
 
     def _hear(self) -> None:
         """Collects what finished since it was last asked."""
@@ -237,20 +343,10 @@ class Site:
                     continue
                 progress, batch = told
                 self._heard.append(batch)
-                for gate in job.gates:
+                self.recent.append(batch)
+                for number, gate in enumerate(job.gates):
                     metrics = progress.observed[gate.name]
-                    arrived, admitted = metrics["arrived"], metrics["admitted"]
-                    self.ledger.record(
-                        Entry(
-                            job=job.name,
-                            batch=progress.batch,
-                            gate=f"gate-{job.gates.index(gate)}",
-                            version=metrics["version"],
-                            arrived=arrived,
-                            admitted=admitted,
-                            shed=arrived - admitted,
-                        )
-                    )
+                    self._record(job, progress.query, progress.batch, number, metrics)
                 self._books.note(batch)
 
     def _ended(self, run: str) -> None:
@@ -288,24 +384,24 @@ class Site:
             )
         return gates
 
-    def _recall(self) -> State:
-        path = self._directory and self._directory / "state.pickle"
+    def _recall(self, name: str, kind: type[T]) -> T | None:
+        path = self._directory and self._directory / f"{name}.pickle"
         if not path or not path.exists():
-            return State()
+            return None
         try:
-            state = pickle.loads(path.read_bytes())
+            found = pickle.loads(path.read_bytes())
         except Exception:
             log.warning("%s cannot be read; starting with nothing learnt", path)
-            return State()
-        return state if isinstance(state, State) else State()
+            return None
+        return found if isinstance(found, kind) else None
 
-    def _remember(self) -> None:
+    def _remember(self, name: str, value: object) -> None:
         if self._directory is None:
             return
         self._directory.mkdir(parents=True, exist_ok=True)
-        new = self._directory / "state.pickle.new"
-        new.write_bytes(pickle.dumps(self._state))
-        new.replace(self._directory / "state.pickle")
+        new = self._directory / f"{name}.pickle.new"
+        new.write_bytes(pickle.dumps(value))
+        new.replace(self._directory / f"{name}.pickle")
 
 
 class _Listener(StreamingQueryListener):

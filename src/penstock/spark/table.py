@@ -13,6 +13,8 @@ from penstock.types import Ints
 
 LONGEST_WALK = 64
 """Evictions after which the table is taken to be too small."""
+MOST_PLACES = 64
+"""Times the usual size, after which keys are no hashes and a larger table would not help."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,11 @@ class Table:
         size = 8
         while size < 2.6 * keys.size:
             size *= 2
+        largest = MOST_PLACES * size
         while (places := _placed(keys, size)) is None:
             size *= 2
+            if size > largest:
+                raise ValueError("the fingerprints of three strata are too much alike for a table")
         table_keys, ordinals = np.zeros((2, size + 1), dtype=np.int64)
         table_keys[places] = keys
         ordinals[places] = np.arange(1, keys.size + 1)

@@ -1,0 +1,106 @@
+"""A quiet Spark of its own for the demo, that leaves nothing behind.
+
+Everything that Spark writes goes into one temporary directory, what it says into a log there.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from penstock.types import PenstockError
+
+MOST_CORES = 4
+
+
+def cores() -> int:
+    return min(len(os.sched_getaffinity(0)), MOST_CORES)
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A temporary directory that is gone afterwards; after a failure the log is kept."""
+    directory = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
+    log = directory / "spark.log"
+    try:
+        with _standard_error_into(log):
+            yield directory
+    except Exception as error:
+        kept = directory.with_suffix(".log")
+        shutil.move(log, kept)
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise PenstockError(f"{reason}\n  what Spark said is in {kept}") from error
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _standard_error_into(log: Path) -> Iterator[None]:
+    """Also of the JVM and the Python workers, which inherit the descriptor."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+@contextmanager
+def session(directory: Path) -> Iterator[SparkSession]:
+    """Spark on this machine; when it ends, so do the JVM and all workers."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise PenstockError("Spark needs Java 17 or newer, and there is none on the PATH")
+    # Spark starts its workers with the `python3` of the PATH, which may not know this package.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = _builder(directory).getOrCreate()
+    try:
+        yield spark
+    finally:
+        _end(spark)
+
+
+def _builder(directory: Path) -> SparkSession.Builder:
+    java = f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory} -XX:-UsePerfData"
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": java,
+        "spark.local.dir": str(directory),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.numRecentProgressUpdates": "1000",
+        "spark.sql.streaming.stopTimeout": "10s",
+    }
+    return (
+        SparkSession.builder.master(f"local[{cores()}]")
+        .appName("penstock-demo")
+        .config(map=settings)
+    )
+
+
+def _end(spark: SparkSession) -> None:
+    """The JVM would outlive the session until Python exits, and write into its directory."""
+    context: Any = SparkContext
+    gateway = context._gateway
+    with suppress(Exception):  # a JVM that has died already cannot be asked to stop
+        spark.stop()
+    with suppress(Exception):
+        gateway.shutdown()
+    gateway.proc.stdin.close()  # it exits when it reads the end of its input
+    gateway.proc.wait(timeout=20)
+    context._gateway = context._jvm = None

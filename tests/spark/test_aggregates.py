@@ -1,0 +1,122 @@
+"""Weighted aggregates in Spark against the arithmetic in ``penstock.estimate``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+import penstock as ps
+from penstock.estimate import Estimate, Sample
+
+ROWS = [
+    (0, 2.0, 4.0, 0.1),
+    (0, -3.0, 1.0, 0.1),
+    (0, 8.5, 10.0, 0.3),
+    (0, None, 2.0, 0.1),
+    (1, 5.0, 1.0, 0.25),
+    (1, 7.0, 1.0, 0.25),
+    (2, None, 3.0, 0.5),
+]
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(ROWS, "g int, x double, _weight double, _sic double").cache()
+
+
+def sample(group: int) -> Sample:
+    known = [(x, w) for g, x, w, _ in ROWS if g == group and x is not None]
+    x, w = np.array(known).reshape(-1, 2).T
+    return Sample().update(x, weight=w)
+
+
+def close(found: Any, expected: Estimate) -> None:
+    assert tuple(found) == pytest.approx(tuple(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize("confidence", [0.95, 0.5])
+def test_values_and_bounds(rows: DataFrame, confidence: float) -> None:
+    grouped = rows.groupBy("g").agg(
+        ps.sum("x", bounds=True, confidence=confidence),
+        ps.mean(sf.col("x"), bounds=True, confidence=confidence).alias("average"),
+        ps.count(sf.col("x").isNotNull(), bounds=True, confidence=confidence),
+        ps.count().alias("all"),
+        ps.sum("x").alias("plain"),
+        ps.sic(),
+    )
+    found = {row["g"]: row for row in grouped.collect()}
+    for group in (0, 1):
+        truth = sample(group)
+        close(found[group]["sum"], truth.sum(confidence))
+        close(found[group]["average"], truth.mean(confidence))
+        close(found[group]["count"], truth.count(confidence))
+        assert found[group]["plain"] == found[group]["sum"]["value"]
+    assert [found[group]["all"] for group in range(3)] == [17, 2, 3]
+    assert found[0]["sic"] == pytest.approx(0.6 / (0.4 + 0.1 + 3.0 + 0.2))
+    assert found[1]["sic"] == 1.0  # exactly
+    assert found[1]["sum"] == (12.0, 12.0, 12.0)
+    assert found[1]["average"] == (6.0, 6.0, 6.0)
+    assert tuple(found[2]["sum"]) == (None, None, None)
+    assert tuple(found[2]["average"]) == (None, None, None)
+    assert tuple(found[2]["count"]) == (0, 0.0, 0.0)
+
+
+def test_nothing_at_all(rows: DataFrame) -> None:
+    """Like Spark's own: a count of 0, and no sum, mean or SIC."""
+    row = (
+        rows.where("g > 5")
+        .agg(ps.count(bounds=True), ps.sum("x"), ps.mean("x"), ps.sic())
+        .collect()[0]
+    )
+    assert tuple(row["count"]) == (0, 0.0, 0.0)
+    assert tuple(row)[1:] == (None, None, None)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, -0.1])
+def test_a_confidence_is_a_share(spark: SparkSession, confidence: float) -> None:
+    del spark  # columns need a session
+    for aggregate in (ps.count, ps.sum, ps.mean):
+        arguments = () if aggregate is ps.count else ("x",)
+        with pytest.raises(ValueError, match=r"such as 0\.95"):
+            aggregate(*arguments, bounds=True, confidence=confidence)
+
+
+def test_intervals_cover_the_truth_in_95_percent_of_windows(spark: SparkSession) -> None:
+    """Law 7: 1,000 windows of 1,500 skewed tuples, sampled by their hash, at 5 to 50 %."""
+    windows, size = 1000, 1500
+    tuples = spark.range(windows * size).select(
+        (sf.col("id") % windows).alias("g"),
+        sf.exp(0.6 * sf.randn(7)).alias("x"),
+        (0.05 + 0.45 * (sf.col("id") % windows) / windows).alias("rate"),
+        (sf.shiftrightunsigned(sf.xxhash64(sf.lit(1), "id"), 1) / 2.0**63).alias("luck"),
+    )
+    kept = sf.col("luck") < sf.col("rate")
+    weighed = tuples.withColumns(
+        {"_weight": sf.when(kept, 1 / sf.col("rate")), "_x": sf.when(kept, sf.col("x"))}
+    )
+    estimated = weighed.groupBy("g").agg(
+        sf.sum("x").alias("true_sum"),
+        sf.mean("x").alias("true_mean"),
+        ps.count(kept, bounds=True).alias("count"),
+        ps.sum("_x", bounds=True).alias("sum"),
+        ps.mean("_x", bounds=True).alias("mean"),
+    )
+
+    def covered(name: str, truth: str) -> Any:
+        inside = sf.expr(f"{name}.low <= {truth} AND {truth} <= {name}.high")
+        return sf.mean(inside.cast("int")).alias(name)
+
+    share = estimated.agg(
+        covered("count", str(size)),
+        covered("sum", "true_sum"),
+        covered("mean", "true_mean"),
+        (sf.mean("sum.value") / sf.mean("true_sum")).alias("bias"),
+    ).collect()[0]
+    assert share["bias"] == pytest.approx(1.0, abs=0.01)
+    assert 0.93 <= share["count"] <= 0.97
+    assert 0.93 <= share["sum"] <= 0.97
+    assert 0.93 <= share["mean"] <= 0.97

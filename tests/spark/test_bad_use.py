@@ -1,0 +1,109 @@
+"""Wrong use is refused at once, and the message says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import penstock as ps
+from penstock.types import Demand, Floats, PenstockError
+
+
+@pytest.fixture
+def stream(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+
+
+@pytest.fixture
+def site(spark: SparkSession) -> Iterator[ps.Site]:
+    with ps.Site(spark) as made:
+        yield made
+
+
+class Constant:
+    """Not a policy of ours: whatever the demand, one rate."""
+
+    name: ClassVar[str] = "constant"
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def rates(self, demand: Demand, capacity: float) -> Floats:
+        del capacity
+        return np.full(len(demand), self.rate)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"interval": 0}, "interval: must be longer than 0, such as '1s'"),
+        ({"interval": "0s"}, "interval: must be longer than 0"),
+        ({"interval": "soon"}, "interval: 'soon' is not a duration such as '20s'"),
+        ({"latency": -1}, "latency: -1 is not a duration such as"),
+        ({"latency": "0s"}, "latency: must be longer than 0"),
+        ({"stw": float("nan")}, "stw: nan is not a duration"),
+        ({"policy": "balance"}, "unknown policy 'balance': did you mean 'balance-sic'"),
+        ({"policy": "zzz"}, "unknown policy 'zzz': there are .*uniform"),
+        ({"policy": Constant(1.5)}, "policy 'constant': a rate lies between 0 and 1.*1.5"),
+        ({"policy": Constant(-0.1)}, "policy 'constant': a rate lies between 0 and 1.*-0.1"),
+        ({"policy": Constant(float("nan"))}, "policy 'constant'.*not a number"),
+    ],
+)
+def test_settings(spark: SparkSession, settings: dict[str, float | str], message: str) -> None:
+    with pytest.raises(PenstockError, match=message):
+        build(spark, **settings)
+
+
+def build(spark: SparkSession, **settings: object) -> object:
+    make: type = ps.Site
+    return make(spark, **settings)
+
+
+def test_a_batch_has_no_overload(site: ps.Site, spark: SparkSession) -> None:
+    with pytest.raises(PenstockError, match=r"streaming DataFrame \(spark.readStream"):
+        site.gate(spark.range(10).toDF("n"), query="q")
+
+
+def test_a_column_that_is_not_there(site: ps.Site, stream: DataFrame) -> None:
+    with pytest.raises(PenstockError, match=r"id: .*no column 'valu'; did you mean 'value'"):
+        site.gate(stream, query="q", id="valu")
+    with pytest.raises(PenstockError, match=r"strata: .*no column 'zone'; there are timestamp"):
+        site.gate(stream, query="q", strata=["value", "zone"])
+
+
+def test_gating_twice(site: ps.Site, stream: DataFrame) -> None:
+    gated = site.gate(stream, query="q")
+    with pytest.raises(PenstockError, match="went through a gate already; gate it only once"):
+        site.gate(gated.where("value > 3"), query="q")
+
+
+def test_a_query_without_a_gate(site: ps.Site, stream: DataFrame) -> None:
+    with pytest.raises(PenstockError, match=r"no gate of this site: .*site\.gate"):
+        site.start(stream.writeStream.format("noop"), query="q")
+
+
+def test_a_gate_of_another_site(site: ps.Site, spark: SparkSession, stream: DataFrame) -> None:
+    with ps.Site(spark) as other:
+        gated = other.gate(stream, query="q")
+        with pytest.raises(PenstockError, match="no gate of this site"):
+            site.start(gated.writeStream.format("noop"), query="q")
+
+
+def test_intervals_names_and_gates_of_queries(site: ps.Site, stream: DataFrame) -> None:
+    gated = site.gate(stream, query="q")
+    for wrong in (0, "-1s"):
+        with pytest.raises(PenstockError, match="interval: "):
+            site.start(gated.writeStream.format("noop"), query="q", interval=wrong)
+    with pytest.raises(Exception, match="nonsense"):
+        site.start(gated.writeStream.format("nonsense"), query="q")
+
+    # none of the failures above has used the name or the gate up
+    site.start(gated.writeStream.format("noop"), query="q", interval="30s")
+    with pytest.raises(PenstockError, match=r"of the name 'q' is running: .*another name"):
+        site.start(site.gate(stream, query="q").writeStream.format("noop"), query="q")
+    with pytest.raises(PenstockError, match=r"belongs to another query.*for each query"):
+        site.start(gated.where("value > 1").writeStream.format("noop"), query="r")

@@ -1,0 +1,41 @@
+"""The short form of the benchmarks: each runs to its end and says what holds.
+
+Whether a promise holds is for the long form on a quiet machine (``penstock bench``); what cannot
+depend on time, such as the ledger or the equality of results, must hold here too.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.bench import harness
+from penstock.bench.command import BENCHES
+
+ALWAYS = {
+    "truthful": [
+        "SIC differs by at most 0.01",
+        "the ledger equals the source's count",
+        "the ledger equals what came through",
+        "the ledger is balanced",
+    ],
+    "transparent": ["results equal row for row"],
+}
+
+
+@pytest.mark.parametrize("name", ["truthful", "transparent", "coverage", "burst"])
+def test_bench(spark: SparkSession, name: str) -> None:
+    result: dict[str, Any] = BENCHES[name](spark, 6.0)
+    json.dumps(result)
+    assert result["holds"]
+    for promise in ALWAYS.get(name, []):
+        assert result["holds"][promise], {k: v for k, v in result.items() if k != "raw"}
+
+
+def test_p95_weighs_tuples_not_batches() -> None:
+    def batch(number: int, latency: float, admitted: int) -> harness.BatchRecord:
+        return harness.BatchRecord(number, 0.0, latency, admitted, admitted, 0.0, 0.0)
+
+    assert harness.p95([batch(0, 9.0, 1), batch(1, 1.0, 1000)]) == 1.0
+    assert harness.p95([batch(0, 9.0, 1000), batch(1, 1.0, 1)]) == 9.0

@@ -1,0 +1,89 @@
+"""The ledger: what it keeps, what a crash may do to its file, and when it balances."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.spark.ledger import Entry, Ledger
+
+
+def entry(batch: int, *, job: str = "fares", gate: str = "gate-0", query: str = "id") -> Entry:
+    return Entry(job, batch, gate, batch + 1, 100, 60, 40, query)
+
+
+def test_it_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "ledger.jsonl"
+    ledger = Ledger(path)
+    ledger.open("fares", "id", 0)
+    for batch in range(3):
+        ledger.record(entry(batch))
+        ledger.record(entry(batch, gate="gate-1"))
+    again = Ledger(path)
+    assert list(again) == list(ledger)
+    assert again.total() == again.total("fares") == (600, 360, 240)
+    assert again.total("trips") == (0, 0, 0)
+    assert again.balanced
+
+
+def test_a_batch_that_ran_again_counts_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.record(entry(0))
+    ledger.record(replace(entry(0), admitted=10, shed=90))
+    for book in (ledger, Ledger(tmp_path / "ledger.jsonl")):
+        assert book.total() == (100, 10, 90)
+        assert book.balanced
+
+
+@pytest.mark.parametrize("left", [1, 20, 60])
+def test_a_line_cut_short_is_left_out_and_the_next_is_not_spoilt(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path)
+    ledger.open("fares", "id", 0)
+    for batch in range(3):
+        ledger.record(entry(batch))
+    whole = path.read_bytes()
+    start = whole.rindex(b"\n", 0, -1) + 1
+    path.write_bytes(whole[: start + left])
+
+    torn = Ledger(path)
+    assert torn.batches("fares") == {0, 1}
+    assert torn.lacks("fares", "id", 2)
+    torn.record(entry(3))
+    assert not torn.balanced
+    torn.record(entry(2))
+    assert Ledger(path).balanced
+    assert Ledger(path).batches("fares") == {0, 1, 2, 3}
+
+
+def balances(ledger: Ledger) -> bool:
+    return ledger.balanced
+
+
+def test_a_batch_that_is_missing_is_missed() -> None:
+    ledger = Ledger()
+    assert balances(ledger)
+    ledger.open("fares", "id", 5)  # a job that ran before it was gated
+    ledger.open("fares", "id", 6)  # a restart is no beginning
+    ledger.record(entry(6))
+    assert ledger.lacks("fares", "id", 5)
+    assert not ledger.lacks("fares", "id", 4)
+    assert not ledger.lacks("fares", "other", 5)
+    assert not balances(ledger)
+    ledger.record(entry(5))
+    assert balances(ledger)
+    ledger.record(replace(entry(7), shed=39))
+    assert not balances(ledger)
+
+
+def test_one_name_may_have_two_checkpoints() -> None:
+    ledger = Ledger()
+    for query, batches in (("first", 3), ("second", 1)):
+        ledger.open("fares", query, 0)
+        for batch in range(batches):
+            ledger.record(entry(batch, query=query))
+    assert ledger.total("fares") == (400, 240, 160)
+    assert ledger.batches("fares", "second") == {0}
+    assert balances(ledger)

@@ -1,0 +1,83 @@
+"""The hash table that native expressions look strata up in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from penstock.spark.gate import Gate, Keys
+from penstock.spark.table import Table
+from penstock.spark.wire import Shipment, Wire
+from penstock.types import Ints
+from tests.spark.support import xxhash64
+
+
+def hashed(number: int) -> int:
+    """Fingerprints are hashes, and look like it."""
+    return xxhash64(number) - 2**63
+
+
+longs = st.integers(-(2**63), 2**63 - 1).map(hashed)
+
+
+def random_keys(size: int, seed: int = 1) -> Ints:
+    return np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, size, dtype=np.int64)
+
+
+@given(st.lists(longs, max_size=60, unique=True), st.lists(longs, max_size=20))
+def test_every_key_is_found_at_its_ordinal_and_no_other(keys: list[int], others: list[int]) -> None:
+    table = Table.of(np.array(keys, dtype=np.int64))
+    assert [table.find(key) for key in keys] == list(range(1, len(keys) + 1))
+    assert all(table.find(other) == 0 for other in set(others) - set(keys))
+    assert table.keys.size == table.ordinals.size == table.mask + 2
+
+
+def test_a_hundred_thousand_strata() -> None:
+    keys = random_keys(100_000)
+    table = Table.of(keys)
+    places = np.stack(((keys & table.mask) + 1, ((keys >> 32) & table.mask) + 1))
+    found = np.where(table.keys[places] == keys, table.ordinals[places], 0).max(axis=0)
+    assert np.array_equal(found, np.arange(1, keys.size + 1))
+    assert table.mask < 8 * keys.size
+    assert sum(table.find(int(key)) for key in random_keys(1000, seed=2)) == 0
+
+
+def test_two_strata_of_one_fingerprint_are_refused() -> None:
+    with pytest.raises(ValueError, match="same fingerprint"):
+        Table.of(np.array([5, 7, 5]))
+
+
+def test_keys_that_no_table_can_hold_are_refused_before_memory_ends() -> None:
+    """Three keys for two places, at any size: a hash gives that once in 2⁶⁴ or so."""
+    with pytest.raises(ValueError, match="fingerprint"):
+        Table.of(np.array([0, 1, 2**32]))
+
+
+class _LookUp(Gate):
+    """The gate's own look-up, with the fingerprint taken from a column."""
+
+    def numbered(self, frame: DataFrame, wire: Wire) -> DataFrame:
+        return self._look_up(frame, wire).select("key", "_ordinal", "_threshold")
+
+
+class _KeyItself(Keys):
+    def fingerprint(self) -> Column:
+        return sf.col("key")
+
+
+def test_spark_finds_what_python_finds(spark: SparkSession) -> None:
+    known = np.concatenate((random_keys(3000), [0, -1, 1]))
+    asked = np.concatenate((known, random_keys(2000, seed=3), [2, -2, 2**32]))
+    table, rates = Table.of(known), np.arange(known.size + 1, dtype=np.int64)
+    wire = Wire(spark, lambda: pytest.fail("nobody ticks"))
+    wire.publish(Shipment(1, False, table, rates * 10, np.zeros(rates.size)))
+    frame = spark.createDataFrame([(int(key),) for key in asked], "key bigint")
+    keys = _KeyItself("q", "s", (sf.col("key"),), (sf.col("key"),))
+    rows = _LookUp("test", keys, 10_000).numbered(frame, wire).collect()
+    assert [row["_ordinal"] for row in rows] == [table.find(int(key)) for key in asked]
+    assert all(row["_threshold"] == 10 * row["_ordinal"] for row in rows)
+    assert sum(row["_ordinal"] > 0 for row in rows) == known.size
