@@ -288,6 +288,7 @@ class TestOptions:
     def test_a_press_is_remembered_and_a_second_one_is_not_made_to_wait(self) -> None:
         interrupt = Interrupt()
         with interrupt.installed():
+            interrupt.be_patient()
             signal.raise_signal(signal.SIGINT)
             with pytest.raises(KeyboardInterrupt):
                 interrupt.pause(10.0)
@@ -331,7 +332,11 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["figures.json"]
 
 
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stage", "wait", "number"),
+    [("starting", 1.0, signal.SIGINT), ("measuring", 4.0, signal.SIGINT)],
+)
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path, stage: str, wait: float, number: int) -> None:
     """Pressed in a terminal, it reaches the JVM and the workers too: the whole process group."""
     before = left_behind()
     with subprocess.Popen(
@@ -344,13 +349,13 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     ) as process:
         assert process.stdout is not None
-        while "measuring" not in process.stdout.readline():
+        while stage not in process.stdout.readline():
             pass
-        time.sleep(4.0)  # in the middle of a query
+        time.sleep(wait)
         pressed = time.monotonic()
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "")
+    assert (process.returncode, err) == (128 + number, "")
     assert re.fullmatch(r"stopped after \d+ s; nothing is left running\n", out)
     assert time.monotonic() - pressed < 15.0
     assert gone_within(5.0, process.pid)

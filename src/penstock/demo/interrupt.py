@@ -7,33 +7,43 @@ from contextlib import contextmanager
 from types import FrameType
 
 NAP = 0.1
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
-    """Remembers that somebody pressed Ctrl-C until it is asked; a second press is not made to wait.
+    """Ends the demo on Ctrl-C, and when it is terminated or its terminal goes away.
 
-    An exception in the middle of a call to the JVM would leave half an answer on its connection,
-    and Spark's own handler raises one there.
+    At first at once; from `be_patient` on, a press is remembered until somebody asks, as an
+    exception in the middle of a call to the JVM would leave half an answer on its connection. A
+    second press is never made to wait.
     """
 
     def __init__(self) -> None:
-        self._pressed = False
+        self._patient = False
+        self.number = 0
+        """Of the signal, or 0."""
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        before = signal.getsignal(signal.SIGINT)
-        self.install()
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        self._install()
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
-    def install(self) -> None:
-        """Again after Spark has started, which puts a handler of its own in place."""
-        signal.signal(signal.SIGINT, self._press)
+    def be_patient(self) -> None:
+        """Spark has started, and has put a handler of its own in place, which is not wanted."""
+        self._patient = True
+        self._install()
+
+    def _install(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, self._press)
 
     def check(self) -> None:
-        if self._pressed:
+        if self.number:
             raise KeyboardInterrupt
 
     def pause(self, seconds: float) -> None:
@@ -45,7 +55,7 @@ class Interrupt:
             self.check()
 
     def _press(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self._pressed:
+        del frame
+        again, self.number = bool(self.number), number
+        if again or not self._patient:
             raise KeyboardInterrupt
-        self._pressed = True

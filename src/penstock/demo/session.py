@@ -24,6 +24,11 @@ def cores() -> int:
     return min(len(os.sched_getaffinity(0)), MOST_CORES)
 
 
+def check_java() -> None:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise PenstockError("Spark needs Java 17 or newer, and there is none on the PATH")
+
+
 @contextmanager
 def workspace() -> Iterator[Path]:
     """A temporary directory that is gone afterwards; after a failure the log is kept."""
@@ -59,15 +64,12 @@ def _standard_error_into(log: Path) -> Iterator[None]:
 @contextmanager
 def session(directory: Path) -> Iterator[SparkSession]:
     """Spark on this machine; when it ends, so do the JVM and all workers."""
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        raise PenstockError("Spark needs Java 17 or newer, and there is none on the PATH")
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = _builder(directory).getOrCreate()
     try:
-        yield spark
+        yield _builder(directory).getOrCreate()
     finally:
-        _end(spark)
+        _end()
 
 
 def _builder(directory: Path) -> SparkSession.Builder:
@@ -93,12 +95,15 @@ def _builder(directory: Path) -> SparkSession.Builder:
     )
 
 
-def _end(spark: SparkSession) -> None:
+def _end() -> None:
     """The JVM would outlive the session until Python exits, and write into its directory."""
     context: Any = SparkContext
-    gateway = context._gateway
+    gateway, spark = context._gateway, SparkSession.getActiveSession()
+    if gateway is None:  # it had not come up yet, and will find that nobody wants it
+        return
     with suppress(Exception):  # a JVM that has died already cannot be asked to stop
-        spark.stop()
+        if spark is not None:
+            spark.stop()
     with suppress(Exception):
         gateway.shutdown()
     gateway.proc.stdin.close()  # it exits when it reads the end of its input

@@ -1,6 +1,7 @@
 """The sequence of events of `penstock demo`."""
 
 import json
+import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from rich.console import Console
 from penstock.demo.calibrate import Bench
 from penstock.demo.interrupt import Interrupt
 from penstock.demo.run import Outcome, Runner, TooEasy
-from penstock.demo.session import cores, session, workspace
+from penstock.demo.session import check_java, cores, session, workspace
 from penstock.demo.summary import Verdict, as_json, conclusion, judge, table
 from penstock.demo.terminal import Terminal
 from penstock.demo.truth import Pool
@@ -30,13 +31,14 @@ START, MEASURE, AROUND, END = 8.0, 30.0, 5.0, 6.0
 def show(seconds: float | None = None, file: Path | None = None) -> int:
     """Runs the demo, each of its two runs for so many seconds; the exit code."""
     _check(seconds, file)
+    check_java()
     console, clock, interrupt = Console(), Clock(), Interrupt()
     try:
         with interrupt.installed():
             load, verdicts = _performed(seconds, _view(console, clock), clock, interrupt)
     except KeyboardInterrupt:
         console.print(f"stopped after {clock.elapsed:.0f} s; nothing is left running")
-        return 130
+        return 128 + (interrupt.number or signal.SIGINT)
     console.print(table(verdicts))
     console.print(conclusion(verdicts, load, clock.elapsed), highlight=False, soft_wrap=True)
     if file is not None:
@@ -68,7 +70,7 @@ def _performed(
     with view, workspace() as directory:
         view.stage("starting Spark", START, measure + runs + END)
         with session(directory) as spark:
-            interrupt.install()
+            interrupt.be_patient()
             view.stage("measuring what this machine can process", measure, runs + END)
             machine = Bench(spark, cores(), directory, interrupt).measure(measure)
             load = Workload(
