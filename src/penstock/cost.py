@@ -67,9 +67,8 @@ class ThreeTermCost:
     the model was; a fast one is believed at once, since nothing makes a batch faster than it can
     be. So one pause of the garbage collector costs one batch.
 
-    *Slow start.* Only a part of the time of a job's first batches is believed, and a surprise
-    among them starts the model anew: to shed because the first batch was slow would be wrong,
-    and to believe that nothing costs anything, too.
+    *Slow start.* Only a part of the time of a job's first batches is believed: to shed because
+    the first batch was slow would be wrong, and to believe that nothing costs anything, too.
 
     The model is a function of what a batch really contained, so news that is two batches old is
     still true and corrects nothing twice.
@@ -134,7 +133,7 @@ class ThreeTermCost:
             if _explains(fitted.seconds(arrived, admitted), seconds):
                 return fitted
         if self.cold:
-            return counted._start_anew(seconds, arrived, admitted, overhead)
+            return fitted  # as well as a few odd batches can be fitted
         return counted._surprised(seconds, arrived, admitted)
 
     def _was_outlier(self, seconds: float, arrived: float, admitted: float) -> bool:

@@ -2,7 +2,7 @@
 
 A JVM takes many seconds until it is as fast as it gets, and batches must be long to make up for
 what every batch costs. So a long round of small batches comes first; then each takes batches of a
-size that should last a good while at the rate of the one before, until that makes it no faster.
+size that should last a good while at the best rate before.
 """
 
 import math
@@ -24,10 +24,8 @@ GOOD_BATCH = 2.5
 """Seconds."""
 FIRST_ROUND, ROUND = 0.4, 0.15
 """Shares of the time for it all."""
-STEADY = 1.15
-"""A round that is faster by less than this factor is the last."""
-WARM = 8
-"""Batches until a JVM is worth measuring."""
+WARM = 0.25
+"""Batches a second of the time given, at least, until a JVM is worth measuring."""
 WINDOW = 5
 LEAST_LATENCY, OVERHEADS = 3, 4
 _names = count()
@@ -58,14 +56,14 @@ class Bench:
     def measure(self, seconds: float) -> Machine:
         """After so many seconds no new round begins."""
         end = time.monotonic() + seconds
-        small = self._batches(FIRST_ROWS, FIRST_ROUND * seconds, least=WARM)
+        small = self._batches(
+            FIRST_ROWS, FIRST_ROUND * seconds, least=max(1, round(WARM * seconds))
+        )
         best, overhead = best_rate(small), min(commit.seconds for commit in small)
-        while True:
+        while time.monotonic() < end:
             rows = max(FIRST_ROWS, round(best * GOOD_BATCH))
-            rate = best_rate(self._batches(rows, ROUND * seconds, least=2))
-            steady, best = rate < best * STEADY, max(rate, best)
-            if steady or time.monotonic() > end:
-                return Machine(best, overhead)
+            best = max(best, best_rate(self._batches(rows, ROUND * seconds, least=1)))
+        return Machine(best, overhead)
 
     def _batches(self, rows: int, seconds: float, least: int) -> list[Commit]:
         """The full batches of a round of so many seconds, or until there are enough of them."""

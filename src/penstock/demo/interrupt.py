@@ -13,13 +13,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupt:
     """Ends the demo on Ctrl-C, and when it is terminated or its terminal goes away.
 
-    At first at once; from `be_patient` on, a press is remembered until somebody asks, as an
-    exception in the middle of a call to the JVM would leave half an answer on its connection. A
-    second press is never made to wait.
+    A press is remembered until somebody asks: an exception while Spark starts would leave a JVM
+    behind that nobody knows, and in the middle of a call to it half an answer on its connection.
+    Once Spark has started, a second press is not made to wait.
     """
 
     def __init__(self) -> None:
-        self._patient = False
+        self._started = False
         self.number = 0
         """Of the signal, or 0."""
 
@@ -33,10 +33,11 @@ class Interrupt:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def be_patient(self) -> None:
-        """Spark has started, and has put a handler of its own in place, which is not wanted."""
-        self._patient = True
+    def spark_started(self) -> None:
+        """It has put a handler of its own in place, which raises anywhere; not wanted."""
+        self._started = True
         self._install()
+        self.check()
 
     def _install(self) -> None:
         for number in SIGNALS:
@@ -57,5 +58,5 @@ class Interrupt:
     def _press(self, number: int, frame: FrameType | None) -> None:
         del frame
         again, self.number = bool(self.number), number
-        if again or not self._patient:
+        if again and self._started:
             raise KeyboardInterrupt

@@ -99,7 +99,7 @@ def _end() -> None:
     """The JVM would outlive the session until Python exits, and write into its directory."""
     context: Any = SparkContext
     gateway, spark = context._gateway, SparkSession.getActiveSession()
-    if gateway is None:  # it had not come up yet, and will find that nobody wants it
+    if gateway is None:  # it did not come up
         return
     with suppress(Exception):  # a JVM that has died already cannot be asked to stop
         if spark is not None:

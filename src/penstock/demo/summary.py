@@ -24,7 +24,8 @@ class Verdict:
     accounted: bool
     """Admitted, shed and waiting tuples add up to those that arrived, batch by batch."""
     ledger_balanced: bool | None
-    batches: int
+    batches: list[dict[str, float]]
+    """When each began (seconds), how long it took, how many arrived and were admitted."""
     windows_due: int
     site_sic: float | None
     latency: Latency
@@ -40,7 +41,15 @@ def judge(outcome: Outcome, load: Workload, pool: Pool) -> Verdict:
         waiting=waiting,
         accounted=outcome.accounted,
         ledger_balanced=outcome.ledger_balanced,
-        batches=len(outcome.commits),
+        batches=[
+            {
+                "at": (commit.began - outcome.schedule.start) / SECOND,
+                "seconds": commit.seconds,
+                "arrived": commit.rows,
+                "admitted": outcome.kept.get(commit.batch, commit.rows),
+            }
+            for commit in outcome.commits
+        ],
         windows_due=windows_due(outcome.schedule.start, outcome.end, load.window),
         site_sic=outcome.site_sic,
         latency=latency(outcome.commits, outcome.kept, outcome.schedule, outcome.end),

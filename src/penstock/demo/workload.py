@@ -20,7 +20,7 @@ CALM, BURST, SECOND_BURST = 0.35, 5.0, 3.5
 """How much arrives, in multiples of what the machine can process."""
 PROFILE = ((0.0, CALM), (0.3, BURST), (0.5, CALM), (0.72, SECOND_BURST), (0.85, CALM))
 """From which share of a run on how much arrives. A site needs some batches to know its costs."""
-EASY = 0.6
+EASY = 0.75
 """An overloaded job is behind by more than this share of a burst when that ends."""
 WINDOWS = 8
 """In a run."""
