@@ -21,7 +21,7 @@ from rich.console import Console
 
 from penstock.demo.calibrate import Machine
 from penstock.demo.interrupt import Interrupt
-from penstock.demo.meter import Commit, Latency, Reading, best_rate, latency, oldest
+from penstock.demo.meter import Commit, Latency, Reading, best_rate, latency, marginal_rate, oldest
 from penstock.demo.show import BUDGET, LONGEST, SHORTEST, length, show
 from penstock.demo.summary import Verdict, as_json, conclusion, table, windows_due
 from penstock.demo.terminal import Terminal, latency_by_time, plot, scale
@@ -115,6 +115,12 @@ class TestMeter:
 
     def test_the_rate_of_the_fastest_batch(self) -> None:
         assert best_rate([commit(0, 0, 100, 0, 2), commit(1, 100, 200, 2, 3)]) == 100.0
+
+    def test_the_rate_beyond_what_every_batch_costs(self) -> None:
+        """A second for each batch, and a tenth of a second for 100 tuples."""
+        small, large = commit(0, 0, 100, 0, 1.1), commit(1, 100, 2100, 2, 5.0)
+        assert marginal_rate([small, large]) == pytest.approx(1000.0)
+        assert marginal_rate([small, small]) == pytest.approx(3 * 100 / 1.1)
 
 
 class TestTruth:

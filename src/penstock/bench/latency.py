@@ -3,12 +3,15 @@
 from typing import Any
 
 import numpy as np
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.bench import harness as h
 
 OVERLOAD = 10.0
+CALM_SECONDS, CALM_FACTOR = 20.0, 0.03
+"""A job starts up in calm, at a third of what it can process; then the flood comes."""
+PROFILE = ((0.0, CALM_FACTOR), (CALM_SECONDS, 1.0))
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
@@ -17,13 +20,10 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     rate = OVERLOAD * can
     source_adds = _source_alone(spark, rate, seconds / 4)
     bound = 2 * h.INTERVAL + source_adds
-    gated = _gated(spark, rate, seconds * 1.2)
-    plain = h.record(
-        h.run_plain(h.heavy(h.plain(h.readings(spark, rate))), seconds / 2, "plain job"), rate
-    )
-    settled = gated.after(
-        gated.batches[0].started + 0.2 * (gated.batches[-1].ended - gated.batches[0].started)
-    )
+    gated = _gated(spark, rate, seconds + CALM_SECONDS)
+    ungated = h.heavy(h.plain(_flood(spark, rate)))
+    plain = h.record(h.run_plain(ungated, seconds / 2 + CALM_SECONDS, "plain job"), rate, PROFILE)
+    settled = _in_the_flood(gated)
     half = len(settled) // 2
     first, second = _median(settled[:half]), _median(settled[half:])
     admitted = _admitted_per_second(settled)
@@ -67,17 +67,28 @@ def _admitted_per_second(batches: list[h.BatchRecord]) -> float:
     return sum(batch.admitted for batch in batches) / passed
 
 
+def _flood(spark: SparkSession, rate: float) -> DataFrame:
+    profile = [{"at": at, "factor": factor} for at, factor in PROFILE]
+    return h.readings(spark, rate, profile=profile)
+
+
+def _in_the_flood(recorded: h.Recorded) -> list[h.BatchRecord]:
+    """From ten intervals after the flood came."""
+    began = recorded.batches[0].oldest
+    return [
+        batch for batch in recorded.batches if batch.oldest > began + CALM_SECONDS + 10 * h.INTERVAL
+    ]
+
+
 def _gated(spark: SparkSession, rate: float, seconds: float) -> h.Recorded:
     with h.gated_site(spark) as site:
-        stream = site.gate(
-            h.readings(spark, rate), query="q", source="s", strata="key", id="_offset"
-        )
+        stream = site.gate(_flood(spark, rate), query="q", source="s", strata="key", id="_offset")
         query = h.run_for(
             lambda directory: site.start(h.sink(h.heavy(stream), directory), query="q"),
             seconds,
             say="gated job",
         )
-        return h.record(query, rate)
+        return h.record(query, rate, PROFILE)
 
 
 def _source_alone(spark: SparkSession, rate: float, seconds: float) -> float:

@@ -5,7 +5,8 @@ covers a range of offsets, so the latency of every tuple is known without asking
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -89,6 +90,22 @@ class Latency:
 def best_rate(commits: Iterable[Commit]) -> float:
     """Of the fastest batch: what slowed the others down may be somebody else's."""
     return max(commit.rows / commit.seconds for commit in commits)
+
+
+def marginal_rate(commits: Sequence[Commit]) -> float:
+    """Tuples a second without what every batch costs: from the smallest batch to the largest.
+
+    Up to three times the best rate; more is noise.
+    """
+    best = best_rate(commits)
+    small, large = min(commits, key=_rows), max(commits, key=_rows)
+    longer = large.seconds - small.seconds
+    more = (large.rows - small.rows) / longer if longer > 0 else math.inf
+    return min(max(best, more), 3 * best)
+
+
+def _rows(commit: Commit) -> int:
+    return commit.rows
 
 
 def oldest(schedule: Schedule, done: int, now: int) -> float:

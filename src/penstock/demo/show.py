@@ -24,8 +24,9 @@ BUDGET = 165.0
 LONGEST, SHORTEST = 40.0, 20.0
 """Seconds of a run, unless asked for otherwise."""
 LEAST, MOST = 4.0, 3600.0
-START, MEASURE, AROUND, END = 8.0, 34.0, 5.0, 6.0
-"""Seconds: Spark starts, the machine is measured, a run starts and stops, all is compared."""
+START, MEASURE, WARM, AROUND, END = 8.0, 34.0, 6.0, 4.0, 4.0
+"""Seconds: Spark starts, the machine is measured, the gate warmed up, a run starts and stops, all
+is compared."""
 
 
 def show(seconds: float | None = None, file: Path | None = None) -> int:
@@ -66,7 +67,7 @@ def _performed(
     seconds: float | None, view: View, clock: Clock, interrupt: Interrupt
 ) -> tuple[Workload, dict[str, Verdict]]:
     measure = min(MEASURE, seconds or MEASURE)
-    runs = 2 * ((seconds or LONGEST) + AROUND)
+    runs = 2 * ((seconds or LONGEST) + AROUND) + WARM
     with view, workspace() as directory:
         view.stage("starting Spark", START, measure + runs + END)
         with session(directory) as spark:
@@ -95,15 +96,18 @@ def _performed(
 
 def _plain(runner: Runner, view: View, load: Workload, *, final: bool) -> Outcome:
     run = load.seconds + AROUND
-    view.stage(f"without Penstock ({load})", run, run + END)
+    view.stage(f"without Penstock ({load})", run, run + WARM + END)
     return runner.plain(load, partial(view.reading, "plain"), final=final)
 
 
 def _gated(runner: Runner, view: View, load: Workload) -> Outcome:
-    view.stage(f"with Penstock ({load})", load.seconds + AROUND, END)
+    run = load.seconds + AROUND
+    view.stage("warming up the gate", WARM, run + END)
+    runner.warm_gate(load, min(WARM, load.seconds / 4))
+    view.stage(f"with Penstock ({load})", run, END)
     return runner.gated(load, partial(view.reading, "gated"))
 
 
 def length(elapsed: float) -> float:
     """Of a run, so that the whole keeps to its budget; whole seconds."""
-    return float(min(max((BUDGET - elapsed - END) // 2 - AROUND, SHORTEST), LONGEST))
+    return float(min(max((BUDGET - elapsed - WARM - END) // 2 - AROUND, SHORTEST), LONGEST))
