@@ -160,9 +160,9 @@ class Controller:
         job = state.jobs.get(starting.job, Job())
         waiting = self._expected(starting.job, job, starting)
         worth = 1.0 / max(waiting * self.settings.window / self.settings.interval, 1.0)
-        cost = job.clock.admitting * waiting
+        cost, budget = job.clock.admitting * waiting, self.settings.budget_of(starting.job)
         spare = self._spare(starting.job, job, waiting, starting)
-        rate = 1.0 if cost <= max(spare, 0.0) else max(spare / cost, self.settings.explore)
+        rate = 1.0 if cost <= spare else max(spare, budget * SOME) / cost
         return Plan(state.version + 1, default_rate=rate, default_sic=worth)
 
     # --- estimate: what waits, and what may be spent on it -------------------------------
@@ -193,19 +193,21 @@ class Controller:
 
         Where some must be shed anyway, less for tuples that have waited longer than they should,
         so that the lateness is made up, and no more than somewhat beyond what was tried of late:
-        what a model says of batches much larger than it has seen is a guess. A job that is
-        warming up is given more: a first batch that is slow says little.
+        what a model says of batches much larger than it has seen is a guess. Where reading alone
+        takes too long, still some: to admit nothing would gain little and tell nothing. A job
+        that is warming up is given more: a first batch that is slow says little.
         """
         budget = self.settings.budget_of(name)
         reading = job.clock.seconds(expected, 0.0)
         if job.clock.cold:
-            return COLD_GRACE * budget - reading
+            return max(COLD_GRACE * budget - reading, budget * SOME)
         spare = budget * self.settings.headroom - reading
         if starting is None or starting.job != name or job.clock.admitting * expected <= spare:
             return spare
         late = starting.waited - max(self.settings.interval_of(name), budget)
         spare -= min(max(late, 0.0), budget / 2)
-        return min(spare, max(REACH * job.clock.admitting * job.clock.largest, budget / 4))
+        spare = min(spare, max(REACH * job.clock.admitting * job.clock.largest, budget / 4))
+        return max(spare, budget * SOME)
 
     # --- allocate: under each job's budget, and under the site's processors --------------
 
@@ -324,6 +326,8 @@ class Controller:
             )
 
 
+SOME = 0.1
+"""The part of a budget that admitted tuples get in any case."""
 REACH = 1.6
 """How much larger than any of late a batch may be that is shed from."""
 COLD_GRACE = 4.0

@@ -41,6 +41,8 @@ TRUST_SLOW = 0.85
 """How much of a first slow batch is believed; a second one in a row is believed wholly."""
 MOST_SLOWER, MOST_FASTER = 2.3, 1 / 16
 """The most that one batch may change all costs, so that no outlier ruins the model."""
+MOST_CHEAPER = 4.0
+"""The most by which one fit may lower the cost of an admitted tuple."""
 LATE = 3
 """Batches that a fit falls back to when it cannot explain the newest with all of them."""
 WARM_UP = (0.2, 0.35, 0.5, 0.7, 0.85)
@@ -177,24 +179,33 @@ class ThreeTermCost:
         return replace(self, seen=np.concatenate((self.seen, row))[-self.window :])
 
     def _fit(self, pull: float) -> "ThreeTermCost":
-        """Errors count in proportion to a batch's time: one that took minutes is but one."""
+        """Errors, and distances from the terms as they were, count in proportion.
+
+        A batch that took minutes is but one batch. And where the data do not tell two terms
+        apart (while nothing is shed, all that arrives is admitted), both change by the same
+        factor, not by the same amount: a shed tuple stays cheap when tuples turn out dear.
+        """
         seconds = np.maximum(self.seen[:, 0], 1e-3)
         columns = self.seen.copy()
         columns[:, 0] = 1.0
         scale = np.maximum(columns.max(axis=0), 1e-12)  # terms become seconds of a large batch
         rows = columns / scale / seconds[:, None]
         weight = self.forget ** np.arange(len(seconds) - 1, -1, -1.0)
-        pull = pull / seconds[-1] ** 2
-        gram = (rows * weight[:, None]).T @ rows + pull * np.eye(3)
-        target = rows.T @ weight + pull * self.terms * scale
-        return replace(self, terms=_not_negative(gram, target) / scale)
+        before = self.terms * scale
+        held = pull / np.maximum(before, 0.01 * seconds[-1]) ** 2
+        gram = (rows * weight[:, None]).T @ rows + np.diag(held)
+        target = rows.T @ weight + held * before
+        terms = _not_negative(gram, target) / scale
+        # few admitted tuples say little of their cost, and must not make it vanish
+        terms[2] = max(terms[2], self.terms[2] / MOST_CHEAPER)
+        return replace(self, terms=terms)
 
 
 def _explains(expected: float, seconds: float) -> bool:
     return bool(abs(np.log(max(expected, 1e-9) / max(seconds, 1e-9))) < SURPRISE)
 
 
-PULL = 0.02
+PULL = 0.005
 """The pull towards the terms as they were, in batches; a hundredth of it where these fail."""
 
 

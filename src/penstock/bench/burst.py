@@ -9,7 +9,7 @@ from penstock.bench import harness as h
 
 SOURCE_ADDS = 0.1
 """Seconds: what reading adds at these rates."""
-CALM = 0.4
+CALM = 0.3
 """Of what the job can process; the burst is eight times as much."""
 
 
@@ -34,7 +34,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     began = _began(query)
     bound = 2 * h.INTERVAL + SOURCE_ADDS
     changes = {"burst": began + third, "calm": began + 2 * third}
-    back = {name: _back(recorded, at, bound) for name, at in changes.items()}
+    back = {name: _back(recorded, at, at + third, bound) for name, at in changes.items()}
     closed = [at for at, is_open in opened if not is_open and at > changes["calm"]]
     reopened = (max(closed, default=changes["calm"]) - changes["calm"]) / h.INTERVAL
     return {
@@ -57,11 +57,11 @@ def _began(query: Any) -> float:
     return float(h._offset(told["sources"][0]["endOffset"])["start"])
 
 
-def _back(recorded: h.Recorded, change: float, bound: float) -> float:
-    """Intervals from a change until the last batch (before the next change) that was too late."""
+def _back(recorded: h.Recorded, change: float, until: float, bound: float) -> float:
+    """Intervals from a change until the end of the last batch that was too late."""
     late = [
         batch.ended
         for batch in recorded.batches
-        if change < batch.ended and batch.worst_latency > bound and batch.oldest < change + 20
+        if change < batch.ended <= until and batch.worst_latency > bound
     ]
     return (max(late) - change) / h.INTERVAL if late else 0.0

@@ -113,7 +113,7 @@ class Runner:
         return replace(
             _outcome(self.spark, query, load, schedule),
             kept={entry.batch: entry.admitted for entry in site.ledger},
-            site_sic=report["queries"][0]["sic"],
+            site_sic=report["queries"][0]["sic"] if report["queries"] else None,
             ledger=site.ledger.total(),
             ledger_balanced=report["ledger_balanced"],
         )

@@ -40,7 +40,9 @@ def workspace() -> Iterator[Path]:
     except Exception as error:
         kept = directory.with_suffix(".log")
         shutil.move(log, kept)
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        reason = str(error).strip().partition("\n")[0]
+        if not isinstance(error, PenstockError):
+            reason = f"{type(error).__name__}: {reason}"
         raise PenstockError(f"{reason}\n  what Spark said is in {kept}") from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
