@@ -214,33 +214,40 @@ class Controller:
     def _allocate(
         self, state: State, standing: Standing, forecast: "Forecast", report: Report
     ) -> Floats:
-        """Water-filling with several limits.
+        """The most that the site can do such that every job stays within its budget.
 
-        The policy divides the site; a job whose part would take longer than its budget is
-        divided alone, within that budget, and what it frees is divided between the rest.
+        The policy divides the site between all queries, whichever job they belong to. Where a
+        job would then take too long, all of them get less, not only this one: jobs of a site
+        slow each other down, and fairness is between queries, not between jobs.
         """
         names = list(state.jobs)
         rates = np.ones(forecast.tuples.size)
-        free = [n for n, name in enumerate(names) if state.jobs[name].clock.known]
-        site = self._site_capacity(state, forecast)
-        while free:
-            mine = np.isin(forecast.job, free)
-            cost = self._costs(state, names, forecast.job, work=True)
-            rates[mine] = self._divide(standing, forecast, report, state, mine, cost, site)
-            tight = []
-            for number in free:
-                name, job = names[number], state.jobs[names[number]]
+        known = [n for n, name in enumerate(names) if state.jobs[name].clock.known]
+        mine = np.isin(forecast.job, known)
+        if not mine.any():
+            return rates
+        work = self._costs(state, names, forecast.job, work=True)
+        clock = self._costs(state, names, forecast.job, work=False)
+        spare = {
+            n: self._spare(
+                names[n], state.jobs[names[n]], forecast.expected[names[n]], report.starting
+            )
+            for n in known
+        }
+        site = min(
+            self._site_capacity(state, forecast), float((forecast.tuples * work)[mine].sum())
+        )
+        for _ in range(ROUNDS):
+            rates[mine] = self._divide(standing, forecast, report, state, mine, work, site)
+            tightest = 1.0
+            for number in known:
                 own = forecast.job == number
-                spare = self._spare(name, job, forecast.expected[name], report.starting)
-                clock = self._costs(state, names, forecast.job, work=False)
-                if (forecast.tuples * clock * rates)[own].sum() <= spare * (1 + 1e-9):
-                    continue
-                tight.append(number)
-                rates[own] = self._divide(standing, forecast, report, state, own, clock, spare)
-                site -= float((forecast.tuples * cost * rates)[own].sum())
-            if not tight:
+                needs = float((forecast.tuples * clock * rates)[own].sum())
+                if needs > spare[number]:
+                    tightest = min(tightest, max(spare[number], 0.0) / needs)
+            if tightest >= 1.0 - 1e-6:
                 break
-            free = [number for number in free if number not in tight]
+            site *= tightest
         return rates
 
     def _site_capacity(self, state: State, forecast: "Forecast") -> float:
@@ -330,6 +337,8 @@ SOME = 0.1
 """The part of a budget that admitted tuples get in any case."""
 REACH = 1.6
 """How much larger than any of late a batch may be that is shed from."""
+ROUNDS = 12
+"""Attempts at a capacity under which no job takes too long; one or two are the rule."""
 COLD_GRACE = 4.0
 """The budget of a job that is warming up, in budgets."""
 EXPLORE_AT_MOST = 0.05

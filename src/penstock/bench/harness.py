@@ -186,14 +186,13 @@ def plain(stream: DataFrame) -> DataFrame:
     return stream.select("*", sf.lit(1.0).alias("_weight"), sf.lit(1.0).alias("_sic"))
 
 
-def fixed_gate(
-    spark: SparkSession, stream: DataFrame, rate: float, strata: str | None = "key"
-) -> DataFrame:
-    """A gate whose plan never changes: every stratum at one rate, counting and all."""
-    columns = (sf.col(strata),) if strata else ()
-    gate = Gate("penstock_fixed", Keys("q", "s", columns, (sf.col("_offset"),)), 10_000)
-    worth = 1e-6
-    plan = Plan(1, (Stratum("q", "s"),), np.array([rate]), np.array([worth]), rate, worth)
+def fixed_gate(spark: SparkSession, stream: DataFrame, rate: float, keys: int = 5000) -> DataFrame:
+    """A gate on ``key`` whose plan never changes: every stratum at one rate, counting and all."""
+    gate = Gate("penstock_fixed", Keys("q", "s", (sf.col("key"),), (sf.col("_offset"),)), 10_000)
+    names = spark.range(keys).select(sf.format_string("k%05d", "id").alias("key"))
+    known = names.select("key", gate.keys.fingerprint().alias("fingerprint")).collect()
+    gate.fingerprints = {Stratum("q", "s", row["key"]): row["fingerprint"] for row in known}
+    plan = Plan(1, default_rate=rate, default_sic=1e-6)
     wire = Wire(spark, lambda: gate.shipment(plan, counting=True))
     wire.publish(gate.shipment(plan, counting=True))
     return gate.admit(stream, wire)

@@ -10,13 +10,13 @@ from pyspark.sql import functions as sf
 from penstock.bench import harness as h
 
 KEYS = 1000
-ROUNDS = 3
+ROUNDS = 2
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     same = _row_for_row(spark, seconds / 4)
     size = round(h.throughput(_job(spark, 200_000, None), seconds / 4, "calibration") * 0.8)
-    each = seconds / 6
+    each = seconds / 5
     times: dict[str, list[float]] = {
         "plain": [],
         "open": [],
@@ -58,7 +58,7 @@ def _stream(spark: SparkSession, rows: int) -> DataFrame:
 
 def _job(spark: SparkSession, rows: int, admit: float | None) -> DataFrame:
     stream = _stream(spark, rows)
-    gated = h.plain(stream) if admit is None else h.fixed_gate(spark, stream, admit)
+    gated = h.plain(stream) if admit is None else h.fixed_gate(spark, stream, admit, KEYS)
     return h.light(gated)
 
 
