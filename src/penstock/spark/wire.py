@@ -73,6 +73,7 @@ class Wire:
         start_callbacks: Any = java_gateway.ensure_callback_server_started
         start_callbacks(self._gateway)
         self._next_plan = next_plan
+        self._sent = False
         self._expressions: Any = self._jvm.org.apache.spark.sql.catalyst.expressions
         self._relation, self._row = self._plan_relation(spark)
         self._switch, self.is_open = self._switch_literal()
@@ -91,7 +92,14 @@ class Wire:
         return sf.expr(f"(SELECT {self._tick_name}() FROM VALUES (1) AS once(x))")
 
     def publish(self, shipment: Shipment) -> None:
-        """Puts a plan in force for the batch that is being planned."""
+        """Puts a plan in force for the batch that is being planned.
+
+        An open gate reads no rates, so there is nothing to send but the switch.
+        """
+        if shipment.open and self._sent:
+            self._switch.update(0, True)
+            return
+        self._sent = True
         row = self._new_row(5)
         row.setLong(0, shipment.table.mask)
         row.update(1, self._array(shipment.table.keys))
