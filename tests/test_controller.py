@@ -302,7 +302,7 @@ rates_of_strata = st.dictionaries(
     st.integers(1, 2),
     st.booleans(),
 )
-def test_laws_4_6_and_10_in_any_plant(
+def test_law_10_in_any_plant(
     phases: list[Rates], fixed: float, arriving: float, admitting: float, lag: int, peek: bool
 ) -> None:
     plant = Plant(

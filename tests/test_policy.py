@@ -202,6 +202,33 @@ def test_terms(terms: dict[str, list[float]], capacity: float, sic: list[float])
     assert reached == pytest.approx(sic)
 
 
+def test_a_floor_buys_no_tuples_that_are_worth_nothing() -> None:
+    worthless = Demand.of(Queries.of([0.0, 0.0], floor=[0.1, 0.0]), [0, 1], [10, 9], [0.1, 0.0])
+    assert BalanceSic().rates(worthless, 10) == pytest.approx([1.0, 0.0])
+    unreachable = Demand.of(
+        Queries.of([0.0, 0.0], floor=[0.0, 0.5]), [0, 1, 1], [10, 1, 8], [0.1, 0.1, 0.0]
+    )
+    reached = unreachable.reached(BalanceSic().rates(unreachable, 10))
+    assert reached == pytest.approx([0.9, 0.1])
+
+
+@given(demands(), st.lists(st.floats(0, 1), min_size=4, max_size=4))
+def test_floors_are_met_where_they_can_be(case: tuple[Demand, float], floors: list[float]) -> None:
+    demand, capacity = case
+    plain = demand.queries
+    queries = Queries(plain.sic, plain.weight, np.array(floors[: len(plain)]), plain.ceiling)
+    promised = Demand(queries, demand.query, demand.tuples, demand.sic, demand.cost)
+    rates = BalanceSic().rates(promised, capacity)
+    assert promised.spent(rates) <= capacity * (1 + 1e-9) + 1e-12
+    reached = promised.reached(rates)
+    lacking = reached < queries.floor - 1e-9
+    waiting = np.bincount(demand.query, demand.tuples * (1 - rates), len(plain)) > 1e-9
+    if (lacking & waiting).any():  # then nobody was lifted above both its floor and the lacking
+        least = reached[lacking & waiting].min()
+        given_some = np.bincount(demand.query, demand.tuples * rates, len(plain)) > 1e-9
+        assert (reached[given_some] <= np.maximum(queries.floor, least)[given_some] + 1e-9).all()
+
+
 def test_max_min_isolates_a_noisy_tenant() -> None:
     demand = Demand.of(Queries.of([0.0, 0.0, 0.0]), [0, 1, 2], [10, 20, 10_000], 0.001)
     assert MaxMin().rates(demand, 100) == pytest.approx([1.0, 1.0, 0.007])

@@ -25,7 +25,8 @@ def allocate(text: str, policy: str | None = None) -> dict[str, Any]:
     """Reads a document of demands, divides its capacity, and says who gets what."""
     document = _parse(text)
     _keys(document, _TOP, "the document")
-    chosen = policy or _text(document.get("policy", "balance-sic"), "policy")
+    named = _text(document.get("policy", "balance-sic"), "policy")
+    chosen = named if policy is None else policy
     capacity = _number(document, "capacity", "the document")
     queries = _list(document, "queries", "the document")
     if not queries:
@@ -44,7 +45,7 @@ def allocate(text: str, policy: str | None = None) -> dict[str, Any]:
     demand = Demand.of(
         Queries.of(
             [_number(q, "sic", p, 0.0) for q, p in zip(queries, places, strict=True)],
-            [_number(q, "weight", p, 1.0, _positive) for q, p in zip(queries, places, strict=True)],
+            [_number(q, "weight", p, 1.0, _weight) for q, p in zip(queries, places, strict=True)],
             [_number(q, "floor", p, 0.0) for q, p in zip(queries, places, strict=True)],
             [_number(q, "ceiling", p, math.inf) for q, p in zip(queries, places, strict=True)],
         ),
@@ -87,6 +88,8 @@ def _parse(text: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise PenstockError("the document: nested far too deeply") from None
+    except ValueError:
+        raise PenstockError("the document: a number has thousands of digits") from None
     return _mapping(document, "the document")
 
 
@@ -144,8 +147,14 @@ def _not_negative(value: float) -> str | None:
     return "a number that is not negative" if value < 0 else None
 
 
-def _positive(value: float) -> str | None:
-    return "a number above 0" if value <= 0 else None
+def _weight(value: float) -> str | None:
+    if value <= 0:
+        return "a number above 0"
+    return None if 1e-6 <= value <= 1e6 else "a number between 1e-6 and 1e6"
+
+
+LARGEST = 1e100
+"""So that no product of two numbers overflows."""
 
 
 def _number(
@@ -169,6 +178,8 @@ def _number(
         number = math.inf
     if not math.isfinite(number):
         raise PenstockError(f"{where}: expected a finite number, found {_shown(value)}")
+    if number > LARGEST:
+        raise PenstockError(f"{where}: expected at most {LARGEST:g}, found {_shown(value)}")
     if (expected := wrong(number)) is not None:
         raise PenstockError(f"{where}: expected {expected}, found {_shown(value)}")
     return number

@@ -43,7 +43,11 @@ def level_out(demand: Demand, capacity: float, amount: str) -> Floats:
             queries.weight,
             capacity - vessels.spent(filled),
         )
-    return vessels.rates(_give_away(vessels, filled, capacity))
+    rates = vessels.rates(_give_away(vessels, filled, capacity))
+    spent = demand.spent(rates)
+    if spent > capacity * (1 + 1e-12):  # rounding, where weights are orders of magnitude apart
+        rates *= capacity / spent
+    return rates
 
 
 def _serve_floors(vessels: Vessels, demand: Demand, capacity: float) -> Fill:

@@ -99,8 +99,8 @@ class Layers:
     def filled_at(self, start: Floats, level: Floats) -> Floats:
         """How full each layer is when its query's SIC has come from ``start`` to ``level``."""
         wanted = level[self.query] - self.bottom(start, self.sic)
-        at_once = (wanted >= 0).astype(np.float64)
-        part = np.divide(wanted, self.sic, out=at_once, where=self.sic > 0)
+        nothing = np.zeros(wanted.size)  # a layer without SIC takes nobody anywhere
+        part = np.divide(wanted, self.sic, out=nothing, where=self.sic > 0)
         return np.clip(part, 0.0, 1.0)
 
     def write_rates(self, filled: Floats, rates: Floats) -> None:
@@ -193,7 +193,9 @@ Ramp = tuple[Floats, Floats, Floats]
 def ramp(low: Floats, rise: Floats, cost: Floats) -> Ramp:
     """A layer takes its cost evenly as it rises; one that does not rise takes nothing."""
     high = low + rise
-    return low, high, np.divide(cost, high - low, out=np.zeros(low.size), where=high > low)
+    with np.errstate(over="ignore"):
+        slope = np.divide(cost, high - low, out=np.zeros(low.size), where=high > low)
+    return low, high, np.minimum(slope, 1e200, out=slope)
 
 
 def water_level(ramps: Sequence[Ramp], capacity: float) -> float:
@@ -252,7 +254,8 @@ def _taken(level: float, low: Floats, high: Floats, slope: Floats) -> float:
 
 def _share(level: float, low: Floats, high: Floats) -> Floats:
     """How full each layer is at a level."""
-    part = np.divide(level - low, high - low, out=np.zeros(low.size), where=high > low)
+    with np.errstate(over="ignore"):
+        part = np.divide(level - low, high - low, out=np.zeros(low.size), where=high > low)
     return np.clip(part, 0.0, 1.0, out=part)
 
 
