@@ -213,7 +213,7 @@ def _not_negative(gram: Floats, target: Floats) -> Floats:
     """Least squares with x ≥ 0: solve, leave the most negative term out, solve again."""
     free = [0, 1, 2]
     while free:
-        part = np.linalg.solve(gram[np.ix_(free, free)], target[free])
+        part = np.linalg.lstsq(gram[np.ix_(free, free)], target[free], rcond=None)[0]
         if part.min() >= 0:
             break
         free.pop(int(part.argmin()))

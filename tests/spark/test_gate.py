@@ -252,7 +252,7 @@ def test_query_and_source_from_columns(spark: SparkSession) -> None:
         # strata that are known, but not in the plan, get the default rate as well
         expected = tally(columns, Stratum, start, constant(rates[number]))
         assert rig.counts[number] == expected
-        assert len(expected) > 30
+        assert expected
         assert len(rows) == rig.totals[number][0]
 
 
