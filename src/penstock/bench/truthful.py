@@ -174,20 +174,15 @@ def run_coverage(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
                 .start()
             )
 
-        h.run_for(start, seconds / 2, say=name)
+        h.run_for(start, seconds / 2, say=name, batches=8)
         found[name] = {(r["window"]["start"], r["key"]): r for r in spark.table(table).collect()}
     both = found["sampled"].keys() & found["exact"].keys()
     covered = {
         name: float(
-            np.mean(
-                [
-                    found["sampled"][at][name]["low"]
-                    <= found["exact"][at][name]
-                    <= found["sampled"][at][name]["high"]
-                    for at in both
-                ]
-            )
+            np.mean([_covers(found["sampled"][at][name], found["exact"][at][name]) for at in both])
         )
+        if both
+        else 0.0
         for name in ("count", "sum", "mean")
     }
     return {
@@ -201,3 +196,7 @@ def run_coverage(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             },
         },
     }
+
+
+def _covers(estimate: Any, truth: float) -> bool:
+    return bool(estimate["low"] <= truth <= estimate["high"])
