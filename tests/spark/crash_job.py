@@ -61,7 +61,7 @@ def run(spark: SparkSession, folder: Path, *, die: bool = False, stop: bool = Fa
     if die:
         site.ledger = Doomed(folder / "site" / "ledger.jsonl", folder / "witness.json")
     stream = ps.replay(spark, generator="readings", rate=5000, keys=20)
-    costly = sf.length(sf.sha2(sf.repeat("payload", 300), 512))
+    costly = sf.length(sf.sha2(sf.repeat("payload", 1500), 512))
     out = (
         site.gate(stream, query="q", strata="key", id="_offset")
         .withWatermark("_arrival", "0 seconds")
