@@ -43,6 +43,8 @@ MOST_SLOWER, MOST_FASTER = 2.3, 1 / 16
 """The most that one batch may change all costs, so that no outlier ruins the model."""
 MOST_CHEAPER = 4.0
 """The most by which one fit may lower the cost of an admitted tuple."""
+MOVED = 1.5
+"""By this factor a load has moved."""
 LATE = 3
 """Batches that a fit falls back to when it cannot explain the newest with all of them."""
 WARM_UP = (0.2, 0.35, 0.5, 0.7, 0.85)
@@ -129,8 +131,11 @@ class ThreeTermCost:
         if not self.known:
             return counted._start_anew(seconds, arrived, admitted, overhead)
         heard = replace(counted, before=None)._remember(seconds, arrived, admitted)
+        attempts = [(heard, PULL)]
         late = heard._of_late()
-        for memory, pull in ((heard, PULL), (late, PULL), (late, PULL / 100)):
+        if late._tells_apart() or self.cold:
+            attempts += [(late, PULL), (late, PULL / 100)]
+        for memory, pull in attempts:
             fitted = memory._fit(pull)
             if _explains(fitted.seconds(arrived, admitted), seconds):
                 return fitted
@@ -168,6 +173,11 @@ class ThreeTermCost:
     def _of_late(self) -> "ThreeTermCost":
         """The last few batches only: where the load moved far, they tell the terms apart."""
         return replace(self, seen=self.seen[-LATE:])
+
+    def _tells_apart(self) -> bool:
+        """The load moved among these batches; where it did not, no fit can say what changed."""
+        loads = np.maximum(self.seen[:, 1:], 1.0)
+        return bool((loads.max(axis=0) > MOVED * loads.min(axis=0)).any())
 
     def _scaled(self, factor: float) -> "ThreeTermCost":
         seen = self.seen.copy()
