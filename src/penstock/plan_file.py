@@ -93,12 +93,16 @@ def _parse(text: str) -> dict[str, Any]:
     return _mapping(document, "the document")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise PenstockError(f"the key {twice!r} is given twice in one object")
+class _Object(dict[str, Any]):
+    """What was an object in the document; a key that stands in it twice is told with its place."""
+
+    twice: str | None = None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> _Object:
+    members = _Object(pairs)
+    names = [name for name, _ in pairs]
+    members.twice = next((name for name in names if names.count(name) > 1), None)
     return members
 
 
@@ -109,6 +113,8 @@ def _mapping(value: Any, place: str) -> dict[str, Any]:
 
 
 def _keys(value: Any, known: Sequence[str], place: str) -> None:
+    if isinstance(value, _Object) and value.twice is not None:
+        raise PenstockError(f"{place}: the key {value.twice!r} is given twice")
     for key in _mapping(value, place):
         if key not in known:
             close = get_close_matches(key, known, n=1)
