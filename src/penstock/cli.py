@@ -98,7 +98,35 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seconds", type=float, default=90.0, help="length of the main runs")
     bench.add_argument("--json", type=Path, metavar="DIR", help="keep every figure here")
     bench.set_defaults(run=_bench)
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="figures and tables of the papers, on this machine",
+        description="Runs experiments of the papers that Penstock builds on and prints their "
+        "tables; without a name it lists them. Each line 'holds' is a claim that was seen to hold; "
+        "if one does not, the exit code is 1.",
+        epilog="example: penstock reproduce las --effort 0.1 --out results/",
+    )
+    reproduce.add_argument("names", nargs="*", metavar="NAME", help="which (default: list them)")
+    reproduce.add_argument(
+        "--effort",
+        type=_share,
+        default=1.0,
+        metavar="E",
+        help="between 0 (seconds, shows that it runs) and 1 (what the results page shows)",
+    )
+    reproduce.add_argument("--out", type=Path, metavar="DIR", help="page, plots and JSON go here")
+    reproduce.set_defaults(run=_reproduce)
     return parser
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"a number between 0 and 1, not {text!r}")
+    return value
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -108,6 +136,15 @@ def _bench(options: argparse.Namespace) -> int:
     if unknown:
         raise PenstockError(f"unknown benchmark {unknown[0]!r}: there are {', '.join(BENCHES)}")
     return 0 if run(options.names or list(BENCHES), options.seconds, options.json) else 1
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from penstock.experiments.command import listing, reproduce
+
+    if not options.names:
+        print(listing())
+        return 0
+    return 0 if reproduce(options.names, options.effort, options.out) else 1
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -1,0 +1,42 @@
+"""``penstock reproduce``: runs experiments, shows how far they are, and prints their tables."""
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from penstock.experiments import available, get
+from penstock.experiments.base import Experiment, Result
+from penstock.experiments.publish import page, publish
+
+
+def listing() -> str:
+    return "\n".join(f"{name:<18}{kind.about}" for name, kind in sorted(available().items()))
+
+
+def reproduce(names: list[str], effort: float, directory: Path | None) -> bool:
+    """Runs them one after another; whether everything that they claim was seen to hold."""
+    good = True
+    for experiment in [get(name) for name in names]:  # a wrong name is told before anything runs
+        result = _run(experiment, effort)
+        print(page(result, experiment.name), flush=True)
+        if directory is not None:
+            publish(result, experiment.name, directory)
+        good = good and all(result.holds.values())
+    return good
+
+
+def _run(experiment: Experiment, effort: float) -> Result:
+    columns = (
+        TextColumn("{task.fields[name]}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+        task = progress.add_task("", total=1.0, name=experiment.name)
+        return experiment.run(
+            effort, lambda doing, done: progress.update(task, description=doing, completed=done)
+        )
