@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.controller import Controller, Settings, State, Terms
+from penstock.controller import Controller
 from penstock.fairness import jain
+from penstock.settings import Settings, Terms
+from penstock.state import State
 from penstock.testing import Cost, Plant, Rates, Run
 from penstock.types import (
     Batch,

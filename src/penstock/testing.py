@@ -1,7 +1,8 @@
 """For tests of policies, controllers and jobs: a plant to control, without Spark and without
 waiting.
 
->>> from penstock.controller import Controller, Settings
+>>> from penstock.controller import Controller
+>>> from penstock.settings import Settings
 >>> plant = Plant({Stratum("q", "s"): 100_000.0}, Cost(fixed=0.2, arriving=1e-7, admitting=2e-5))
 >>> runs = plant.run(Controller(Settings(interval=1.0)), batches=30)
 >>> all(run.latency <= 2.0 for run in runs[10:])
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.controller import Controller, State
+from penstock.controller import Controller
+from penstock.state import State
 from penstock.types import Batch, Count, Outlook, Plan, Report, Stratum
 
 Rates = Mapping[Stratum, float]

@@ -3,7 +3,7 @@
 import penstock.spark as ps      # or: import penstock as ps
 """
 
-from penstock.controller import Terms
+from penstock.settings import Terms
 from penstock.spark.aggregates import count, mean, sic, sum
 from penstock.spark.replay import replay
 from penstock.spark.site import Site

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from penstock.controller import Settings, State
 from penstock.fairness import jain
+from penstock.settings import Settings
 from penstock.spark.job import SparkJob
 from penstock.spark.ledger import Ledger
+from penstock.state import State
 from penstock.types import Batch, Floats
 
 

@@ -26,7 +26,6 @@ WEIGHT, SIC = "_weight", "_sic"
 SEPARATOR = "\x1f"
 SALT = 0x5EED
 """So that decisions do not follow from hashes that the job itself may use."""
-LOW_WORD = 2**31 - 1
 
 
 @dataclass(frozen=True)

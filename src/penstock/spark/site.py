@@ -36,14 +36,16 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
-from penstock.controller import Controller, Settings, State, Terms
+from penstock.controller import Controller
 from penstock.durations import seconds
+from penstock.settings import Settings, Terms
 from penstock.spark.books import Books
 from penstock.spark.gate import SIC, WEIGHT, Gate, Keys
 from penstock.spark.job import SparkJob
 from penstock.spark.ledger import Entry, Ledger
 from penstock.spark.recount import Checkpoint, Kept, Planned, recount
 from penstock.spark.wire import Shipment, Wire
+from penstock.state import State
 from penstock.types import Batch, PenstockError, Plan, Report
 
 log = logging.getLogger("penstock")

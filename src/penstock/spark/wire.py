@@ -2,16 +2,16 @@
 
 Spark analyses a streaming query once, so a rate that changes must come in as data; and it plans
 every micro-batch anew, after the batch's offsets are known and before it runs. The wire uses
-both. Three things go into the query's plan:
+both. Two things go into the query's plan:
 
 - the **tick**: a scalar subquery over a one-row relation whose only expression is a function of
   this process. Spark's optimizer evaluates it, on the driver, once a micro-batch: that is the
   moment at which the site is told that a batch with so many tuples is about to start, and
   publishes the plan *for this very batch*. No news is ever a batch late.
-- the **plan**: a one-row relation in the driver's memory, whose row the wire replaces. It is read
-  when the batch runs. One reference is swapped, so a batch sees one plan, whole.
-- the **switch**: a literal whose value the wire replaces, and which the optimizer folds away. When
-  the gate stands open, hash, look-up and comparison are not in the generated code at all.
+- the **plan**: a literal, a row whose value the wire replaces. The optimizer folds it after the
+  tick, so the arrays in it become constants of the batch. Constant arrays are data to the
+  generated code: a new plan compiles nothing. The switch in it is a constant too, and when the
+  gate stands open, hash, look-up and comparison are not in the generated code at all.
 
 No file system, no broker: executors get the plan with their tasks. It needs the JVM in this
 process's reach (classic PySpark), not Spark Connect.
@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pyspark import java_gateway
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.spark.table import Table
@@ -33,8 +33,8 @@ from penstock.types import Floats, Ints, PenstockError
 ALWAYS = 2**63 - 1
 """The threshold of rate 1: every hash, shifted to 63 bits, is at most this."""
 _FIELDS = (
-    "mask bigint, keys array<bigint>, ordinals array<bigint>, thresholds array<bigint>, "
-    "sic array<double>"
+    "open boolean, mask bigint, keys array<bigint>, ordinals array<bigint>, "
+    "thresholds array<bigint>, sic array<double>"
 )
 _numbers = count()
 
@@ -73,10 +73,8 @@ class Wire:
         start_callbacks: Any = java_gateway.ensure_callback_server_started
         start_callbacks(self._gateway)
         self._next_plan = next_plan
-        self._sent = False
         self._expressions: Any = self._jvm.org.apache.spark.sql.catalyst.expressions
-        self._relation, self._row = self._plan_relation(spark)
-        self._switch, self.is_open = self._switch_literal()
+        self._in_force, self._literal = self._mutable_literal()
         self._tick_name = f"penstock_tick_{next(_numbers)}"
         self._ticker = _Ticker(self)
         kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL("int")
@@ -84,8 +82,12 @@ class Wire:
         session.udf().register(self._tick_name, self._ticker, kind)
 
     def plan(self, field: str) -> Column:
-        """A part of the plan in force; read once a micro-batch."""
-        return self._relation.scalar()[field]
+        """A part of the plan in force: a constant, as far as a micro-batch can see."""
+        return self._literal["plan"][field]
+
+    @property
+    def is_open(self) -> Column:
+        return self.plan("open")
 
     def tick(self) -> Column:
         """The version of the plan in force; evaluating it is what asks for the plan."""
@@ -96,34 +98,32 @@ class Wire:
 
         An open gate reads no rates, so there is nothing to send but the switch.
         """
-        if shipment.open and self._sent:
-            self._switch.update(0, True)
+        sent = self._in_force.get(0, None)
+        if shipment.open and sent is not None:
+            sent.update(0, True)
             return
-        self._sent = True
-        row = self._new_row(5)
-        row.setLong(0, shipment.table.mask)
-        row.update(1, self._array(shipment.table.keys))
-        row.update(2, self._array(shipment.table.ordinals))
-        row.update(3, self._array(shipment.thresholds))
-        row.update(4, self._array(shipment.sic))
-        self._row.update(0, row)
-        self._switch.update(0, shipment.open)
+        table = shipment.table
+        row = self._new_row(6)
+        row.update(0, shipment.open)
+        row.setLong(1, table.mask)  # an update would pass a small number as a Java int
+        arrays: list[Ints | Floats] = [
+            table.keys,
+            table.ordinals,
+            shipment.thresholds,
+            shipment.sic,
+        ]
+        for field, values in enumerate(arrays, start=2):
+            row.update(field, self._array(values))
+        self._in_force.update(0, row)
 
-    def _plan_relation(self, spark: SparkSession) -> tuple[DataFrame, Any]:
-        relation = spark.sql(f"SELECT * FROM VALUES (CAST(NULL AS STRUCT<{_FIELDS}>)) AS plan(p)")
-        jdf: Any = relation._jdf
-        row = jdf.queryExecution().analyzed().collectLeaves().head().data().apply(0)
-        return relation, row
-
-    def _switch_literal(self) -> tuple[Any, Column]:
+    def _mutable_literal(self) -> tuple[Any, Column]:
         from pyspark.sql.classic.column import Column as ClassicColumn
 
         row = self._new_row(1)
-        row.update(0, True)
-        kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL("open boolean")
+        kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL(f"plan struct<{_FIELDS}>")
         literal = self._expressions.Literal(row, kind)
         utilities = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
-        return row, ClassicColumn(utilities.column(literal))["open"]
+        return row, ClassicColumn(utilities.column(literal))
 
     def _new_row(self, fields: int) -> Any:
         values = self._gateway.new_array(self._jvm.java.lang.Object, fields)

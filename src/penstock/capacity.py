@@ -1,0 +1,110 @@
+"""How much: what waits, what it would cost, and what may be spent on it.
+
+A batch of a job may take its *budget*: as long as its interval and the latency asked for allow,
+less some headroom. Its cost model says how many tuples that is. All jobs together may use the
+site's processors, less the same headroom.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.account import Account
+from penstock.settings import Settings
+from penstock.state import Job, State
+from penstock.types import Floats, Ints, Outlook
+
+SOME = 0.1
+"""The part of a budget that admitted tuples get in any case."""
+REACH = 1.6
+"""How much larger than any of late a batch may be that is shed from."""
+COLD_GRACE = 4.0
+"""The budget of a job that is warming up, in budgets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the next batches bring, by stratum."""
+
+    job: Ints
+    tuples: Floats
+    expected: Mapping[str, float]
+    """Tuples of each job, all strata together."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Estimates from what the state holds; it keeps nothing itself."""
+
+    settings: Settings
+
+    def forecast(self, state: State, account: Account, starting: Outlook | None) -> Forecast:
+        """What each job's next batch brings, in the strata that it had of late."""
+        index = {stratum: i for i, stratum in enumerate(account.strata)}
+        job_of = np.full(len(index), -1, dtype=np.int64)
+        tuples = np.zeros(len(index))
+        expected: dict[str, float] = {}
+        for number, (name, job) in enumerate(state.jobs.items()):
+            known = {index[s]: part for s, part in job.mix.items() if s in index}
+            expected[name] = self.expected(name, job, starting)
+            mine, mix = list(known), np.array(list(known.values()))
+            job_of[mine] = number
+            tuples[mine] = mix * (expected[name] / max(mix.sum(), 1e-12))
+        return Forecast(job_of, tuples, expected)
+
+    def expected(self, name: str, job: Job, starting: Outlook | None) -> float:
+        if starting is None or starting.job != name:
+            return job.rate * self.settings.interval_of(name)
+        if starting.arrived is not None:
+            return float(starting.arrived)
+        return job.rate * max(starting.waited, self.settings.interval_of(name))
+
+    def spare(self, name: str, job: Job, expected: float, starting: Outlook | None) -> float:
+        """Seconds that the next batch of a job has for tuples that are admitted.
+
+        Where some must be shed anyway, less for tuples that have waited longer than they should,
+        so that the lateness is made up, and no more than somewhat beyond what was tried of late:
+        what a model says of batches much larger than it has seen is a guess. Where reading alone
+        takes too long, still some: to admit nothing would gain little and tell nothing. A job
+        that is warming up is given more: a first batch that is slow says little.
+        """
+        budget = self.settings.budget_of(name)
+        reading = job.clock.seconds(expected, 0.0)
+        if job.clock.cold:
+            return max(COLD_GRACE * budget - reading, budget * SOME)
+        spare = budget * self.settings.headroom - reading
+        if starting is None or starting.job != name or job.clock.admitting * expected <= spare:
+            return spare
+        late = starting.waited - max(self.settings.interval_of(name), budget)
+        spare -= min(max(late, 0.0), budget / 2)
+        spare = min(spare, max(REACH * job.clock.admitting * job.clock.largest, budget / 4))
+        return max(spare, budget * SOME)
+
+    def of_site(self, state: State, forecast: Forecast) -> float:
+        """Processor seconds an interval for admitted tuples, all jobs together."""
+        settings = self.settings
+        if len(state.jobs) < 2 or not all(job.work.known for job in state.jobs.values()):
+            return float("inf")  # a single job is limited by its own budget
+        reading = sum(
+            job.work.seconds(forecast.expected[name], 0.0) * self._per_interval(name)
+            for name, job in state.jobs.items()
+        )
+        return settings.headroom * settings.cores * settings.interval - reading
+
+    def _per_interval(self, name: str) -> float:
+        """Batches of a job in one interval of the site."""
+        return self.settings.interval / max(
+            self.settings.interval_of(name), self.settings.budget_of(name)
+        )
+
+    def costs(self, state: State, names: list[str], job: Ints, work: bool) -> Floats:
+        per_job = np.array(
+            [
+                (state.jobs[name].work.admitting * self._per_interval(name))
+                if work and state.jobs[name].work.known
+                else state.jobs[name].clock.admitting
+                for name in names
+            ]
+        )
+        return per_job[job]

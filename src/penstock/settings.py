@@ -1,0 +1,52 @@
+"""What a site was asked for: its interval, its latency, its policy, and each query's terms."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.policy import Policy
+from penstock.policy.balance_sic import BalanceSic
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a query was promised; see ``types.Queries``."""
+
+    weight: float = 1.0
+    floor: float = 0.0
+    ceiling: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Settings:
+    interval: float = 1.0
+    """Seconds between the starts of two micro-batches (δ)."""
+    latency: float | None = None
+    """Seconds from a tuple's arrival to its result; two intervals unless told."""
+    stw: float | None = None
+    """Seconds over which SIC is accounted; ten intervals or ten seconds, whichever is more."""
+    policy: Policy = field(default_factory=BalanceSic)
+    headroom: float = 0.9
+    """The share of the budget that is planned; the rest absorbs noise."""
+    explore: float = 0.02
+    """The share of the capacity that samples every stratum, whatever it is worth."""
+    cores: float = 1.0
+    """Processor seconds that the site has in a second."""
+    terms: Mapping[str, Terms] = field(default_factory=dict)
+    intervals: Mapping[str, float] = field(default_factory=dict)
+    """Of jobs whose trigger differs from the site's."""
+
+    def interval_of(self, job: str) -> float:
+        return self.intervals.get(job, self.interval)
+
+    def budget_of(self, job: str) -> float:
+        """How long a batch may take such that waiting for it and it stay within the latency.
+
+        A tuple waits for at most the larger of the interval and the batch before its own.
+        """
+        interval = self.interval_of(job)
+        latency = 2 * interval if self.latency is None else self.latency
+        return max(latency - interval, interval / 4) if latency < 2 * interval else latency / 2
+
+    @property
+    def window(self) -> float:
+        return max(10.0, 10 * self.interval) if self.stw is None else self.stw
