@@ -10,20 +10,17 @@ answer.
 """
 
 import logging
-import pickle
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -35,14 +32,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
-from penstock.checks import check_policy_rates_lie_between_0_and_1
 from penstock.controller import Controller
-from penstock.durations import seconds
 from penstock.settings import Settings, Terms
+from penstock.spark import arguments
 from penstock.spark.books import Books
-from penstock.spark.gate import SIC, WEIGHT, Gate, Keys
+from penstock.spark.gate import Gate, Keys
 from penstock.spark.job import SparkJob
 from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.memory import Memory
 from penstock.spark.recount import Checkpoint, Kept, Planned, recount
 from penstock.spark.wire import Shipment, Wire
 from penstock.state import State
@@ -50,7 +47,6 @@ from penstock.types import Batch, PenstockError, Plan, Report
 
 log = logging.getLogger("penstock")
 _gate_numbers = count()
-T = TypeVar("T")
 START_SECONDS = 10.0
 """How long a first batch waits for its query to be known; Spark tells within milliseconds."""
 
@@ -78,19 +74,19 @@ class Site:
     ) -> None:
         self.spark = spark
         self.settings = Settings(
-            interval=_duration("interval", interval),
-            latency=None if latency is None else _duration("latency", latency),
-            stw=None if stw is None else _duration("stw", stw),
-            policy=_policy(policy),
+            interval=arguments.duration("interval", interval),
+            latency=None if latency is None else arguments.duration("latency", latency),
+            stw=None if stw is None else arguments.duration("stw", stw),
+            policy=arguments.policy(policy),
             headroom=headroom,
-            cores=float(_cores(spark)),
+            cores=float(arguments.cores(spark)),
             terms=dict(terms or {}),
         )
-        self._directory = None if directory is None else Path(directory)
-        self.ledger = Ledger(self._directory and self._directory / "ledger.jsonl")
+        self._memory = Memory(None if directory is None else Path(directory))
+        self.ledger = Ledger(self._memory.directory and self._memory.directory / "ledger.jsonl")
         self.plan = Plan()
-        self._state = self._recall("state", State) or State()
-        self._planned: dict[str, Planned] = self._recall("plans", dict) or {}
+        self._state = self._memory.recall("state", State) or State()
+        self._planned: dict[str, Planned] = self._memory.recall("plans", dict) or {}
         self._before = dict(self._planned)
         """What jobs had planned when the driver died; each is used once."""
         self._recounting: dict[str, Shipment] = {}
@@ -124,12 +120,12 @@ class Site:
         values tuples are counted and decided apart. ``id`` are columns that tell tuples apart
         (partition and offset, say); without them all columns do.
         """
-        columns = self._checked(stream)
+        columns = arguments.names_of(stream)
         keys = Keys(
             query=query,
             source=source,
-            strata=_columns("strata", strata, columns),
-            identity=_columns("id", columns if id is None else id, columns),
+            strata=arguments.columns("strata", strata, columns),
+            identity=arguments.columns("id", columns if id is None else id, columns),
         )
         gate = Gate(f"penstock_gate_{next(_gate_numbers)}", keys, max_strata)
         self._gates[gate.name] = gate
@@ -163,7 +159,7 @@ class Site:
             gates = self._gates_of(writer)
             period = self.settings.interval
             if interval is not None:
-                period = _duration("interval", interval)
+                period = arguments.duration("interval", interval)
                 intervals = {**self.settings.intervals, name: period}
                 self.settings = replace(self.settings, intervals=intervals)
             self._jobs[name] = job = SparkJob(name, gates)
@@ -253,7 +249,7 @@ class Site:
         self._gone.clear()
         if self._state.account is not None:
             self._books.sample(self._state.account.sic())
-        self._remember("state", self._state)
+        self._memory.remember("state", self._state)
 
     def _begin(self, job: SparkJob, query: str) -> None:
         """A query's first batch since it was started."""
@@ -272,13 +268,13 @@ class Site:
     def _shipped(self, job: SparkJob, gate: Gate) -> Shipment:
         """The plan in this gate's terms; written down before the batch runs."""
         shipment = gate.shipment(self.plan, job.counted)
-        if self._directory is not None and job.query is not None:
+        if self._memory.directory is not None and job.query is not None:
             planned = self._planned.get(job.name)
             if planned is None or planned.batch != job.planned:
                 planned = Planned(str(job.query.id), job.planned)
                 self._planned[job.name] = planned
             planned.gates[job.gates.index(gate)] = Kept(shipment, dict(gate.fingerprints))
-            self._remember("plans", self._planned)
+            self._memory.remember("plans", self._planned)
         return shipment
 
     def _decided_before(self, job: SparkJob, gate: Gate) -> Shipment | None:
@@ -361,16 +357,6 @@ class Site:
 
     # --- helpers -----------------------------------------------------------------------------
 
-    def _checked(self, stream: DataFrame) -> list[str]:
-        if not stream.isStreaming:
-            raise PenstockError(
-                "a gate needs a streaming DataFrame (spark.readStream...); this one is a batch, "
-                "and a batch has no overload to shed"
-            )
-        if WEIGHT in stream.columns or SIC in stream.columns:
-            raise PenstockError("this stream went through a gate already; gate it only once")
-        return list(stream.columns)
-
     def _gates_of(self, writer: DataStreamWriter) -> list[Gate]:
         frame: Any = writer
         plan = frame._df._jdf.queryExecution().analyzed().toString()
@@ -385,25 +371,6 @@ class Site:
                 "this gate belongs to another query already; call site.gate(...) for each query"
             )
         return gates
-
-    def _recall(self, name: str, kind: type[T]) -> T | None:
-        path = self._directory and self._directory / f"{name}.pickle"
-        if not path or not path.exists():
-            return None
-        try:
-            found = pickle.loads(path.read_bytes())
-        except Exception:
-            log.warning("%s cannot be read; starting with nothing learnt", path)
-            return None
-        return found if isinstance(found, kind) else None
-
-    def _remember(self, name: str, value: object) -> None:
-        if self._directory is None:
-            return
-        self._directory.mkdir(parents=True, exist_ok=True)
-        new = self._directory / f"{name}.pickle.new"
-        new.write_bytes(pickle.dumps(value))
-        new.replace(self._directory / f"{name}.pickle")
 
 
 class _Listener(StreamingQueryListener):
@@ -424,49 +391,3 @@ class _Listener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._site._ended(str(event.runId))
-
-
-def _duration(name: str, value: float | str) -> float:
-    try:
-        duration = seconds(value)
-    except ValueError as error:
-        raise PenstockError(f"{name}: {error}") from None
-    if duration <= 0:
-        raise PenstockError(f"{name}: must be longer than 0, such as '1s' or '500ms'")
-    return duration
-
-
-def _policy(policy: str | policies.Policy) -> policies.Policy:
-    if isinstance(policy, str):
-        return policies.get(policy)
-    try:
-        check_policy_rates_lie_between_0_and_1(policy)
-    except AssertionError as error:
-        name = getattr(policy, "name", type(policy).__name__)
-        raise PenstockError(
-            f"policy {name!r}: a rate lies between 0 and 1, but it gave {error}"
-        ) from None
-    return policy
-
-
-def _cores(spark: SparkSession) -> int:
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:
-        raise PenstockError(
-            "a site needs a classic SparkSession (SparkSession.builder.master(...)); the driver of "
-            "a Spark Connect session is out of its reach"
-        ) from None
-
-
-def _columns(
-    name: str, given: str | Column | Sequence[str | Column], known: Sequence[str]
-) -> tuple[Column, ...]:
-    """Names and expressions as columns; a name that is not there is refused at once."""
-    listed = [given] if isinstance(given, str | Column) else list(given)
-    for item in listed:
-        if isinstance(item, str) and item not in known:
-            close = get_close_matches(item, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            raise PenstockError(f"{name}: the stream has no column {item!r}; {hint}")
-    return tuple(sf.col(f"`{item}`") if isinstance(item, str) else item for item in listed)
