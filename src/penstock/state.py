@@ -67,7 +67,7 @@ NEWS = 0.7
 
 
 def with_our_share(account: Account, report: Report) -> dict[str, tuple[Told, float]]:
-    own = account.sic()
+    own = account.sic() if report.told else {}
     return {
         query: (told, own.get(query, 0.0))
         for query, told in report.told.items()

@@ -46,6 +46,15 @@ def test_a_hundred_thousand_strata() -> None:
     assert sum(table.find(int(key)) for key in random_keys(1000, seed=2)) == 0
 
 
+def test_no_key_is_found_in_a_free_place() -> None:
+    """Free places hold some number too; whoever asks for that number must not stop there."""
+    empty = Table.of(np.array([], dtype=np.int64))
+    for key in {int(key) for key in empty.keys}:
+        unsigned = key & (2**64 - 1)
+        places = {(unsigned & empty.mask) + 1, ((unsigned >> 32) & empty.mask) + 1}
+        assert all(empty.keys[place] != key for place in places)
+
+
 def test_two_strata_of_one_fingerprint_are_refused() -> None:
     with pytest.raises(ValueError, match="same fingerprint"):
         Table.of(np.array([5, 7, 5]))
@@ -61,7 +70,7 @@ class _LookUp(Gate):
     """The gate's own look-up, with the fingerprint taken from a column."""
 
     def numbered(self, frame: DataFrame, wire: Wire) -> DataFrame:
-        return self._look_up(frame, wire).select("key", "_ordinal", "_threshold")
+        return self._look_up(frame, wire).select("key", "_place", "_threshold")
 
 
 class _KeyItself(Keys):
@@ -72,12 +81,14 @@ class _KeyItself(Keys):
 def test_spark_finds_what_python_finds(spark: SparkSession) -> None:
     known = np.concatenate((random_keys(3000), [0, -1, 1]))
     asked = np.concatenate((known, random_keys(2000, seed=3), [2, -2, 2**32]))
-    table, rates = Table.of(known), np.arange(known.size + 1, dtype=np.int64)
+    table = Table.of(known)
+    limits = table.by_place(np.arange(known.size + 1, dtype=np.int64) * 10)
     wire = Wire(spark, lambda: pytest.fail("nobody ticks"))
-    wire.publish(Shipment(1, False, table, rates * 10, np.zeros(rates.size)))
+    wire.publish(Shipment(1, False, table, limits, np.zeros(limits.size)))
     frame = spark.createDataFrame([(int(key),) for key in asked], "key bigint")
     keys = _KeyItself("q", "s", (sf.col("key"),), (sf.col("key"),))
     rows = _LookUp("test", keys, 10_000).numbered(frame, wire).collect()
-    assert [row["_ordinal"] for row in rows] == [table.find(int(key)) for key in asked]
-    assert all(row["_threshold"] == 10 * row["_ordinal"] for row in rows)
-    assert sum(row["_ordinal"] > 0 for row in rows) == known.size
+    found = [int(table.ordinals[row["_place"]]) for row in rows]
+    assert found == [table.find(int(key)) for key in asked]
+    assert [row["_threshold"] for row in rows] == [10 * ordinal for ordinal in found]
+    assert sum(ordinal > 0 for ordinal in found) == known.size

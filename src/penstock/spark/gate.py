@@ -56,7 +56,9 @@ class Keys:
         return Stratum(*(name if isinstance(name, str) else "" for name in names))
 
     def fingerprint(self) -> Column:
-        return sf.xxhash64(*_null_safe((_column(self.query), _column(self.source), *self.strata)))
+        """Of what varies in this stream; constants tell no tuples apart."""
+        named = [name for name in (self.query, self.source) if isinstance(name, Column)]
+        return sf.xxhash64(*_null_safe((*named, *self.strata)))
 
     def name(self, *before: Column) -> Column:
         group = sf.concat_ws(",", *(_text(column) for column in self.strata))
@@ -77,91 +79,71 @@ class Gate:
     most_strata: int
     fingerprints: dict[Stratum, int] = field(default_factory=dict)
     """Strata that tuples were seen of, in the order of their ordinals."""
-    _table: Table | None = None
-    _shipped: dict[int, tuple[Stratum, ...]] = field(default_factory=dict)
-    """By version of a plan: the strata by ordinal, for the counts that come back."""
+    _shipped: dict[int, tuple[Table, tuple[Stratum, ...]]] = field(default_factory=dict)
+    """By version of a plan: the table, and the strata by ordinal, for counts that come back."""
 
     def admit(self, stream: DataFrame, wire: Wire) -> DataFrame:
         """The stream with what is shed left out, and the rest stamped."""
         columns = [sf.col(f"`{name}`") for name in stream.columns]
-        ordinal = self._only(stream, wire) if self.keys.only else self._look_up(stream, wire)
-        decided = ordinal.select(
-            *columns,
-            sf.col("_ordinal"),
-            sf.col("_threshold"),
-            ((sf.col("_threshold") == ALWAYS) | (self.keys.luck() <= sf.col("_threshold"))).alias(
-                "_admitted"
-            ),
-            sf.col("_fingerprint"),
+        looked_up = self._only(stream, wire) if self.keys.only else self._look_up(stream, wire)
+        lucky = self.keys.luck() <= sf.col("_threshold")
+        decided = looked_up.select(
+            "*", ((sf.col("_threshold") == ALWAYS) | lucky).alias("_admitted")
         )
         counted = decided.select(
-            *columns,
-            sf.col("_ordinal"),
-            sf.col("_threshold"),
-            sf.col("_admitted"),
-            *self._countable(),
+            *columns, "_place", "_threshold", "_admitted", *self._countable()
         ).observe(self.name, *self._metrics(wire))
         return counted.where("_admitted").select(
             *columns,
             sf.when(sf.col("_threshold") == ALWAYS, sf.lit(1.0))
             .otherwise(sf.lit(2.0**63) / (sf.col("_threshold").cast("double") + 1))
             .alias(WEIGHT),
-            sf.get(wire.plan("sic"), sf.col("_ordinal")).alias(SIC),
+            sf.get(wire.plan("sic"), sf.col("_place")).alias(SIC),
         )
 
     def _only(self, stream: DataFrame, wire: Wire) -> DataFrame:
         rate = sf.when(wire.is_open, sf.lit(ALWAYS)).otherwise(
-            sf.get(wire.plan("thresholds"), sf.lit(1))
+            sf.get(wire.plan("thresholds"), sf.lit(ONLY_PLACE))
         )
         return stream.select(
             "*",
-            sf.lit(1).alias("_ordinal"),
+            sf.lit(ONLY_PLACE).alias("_place"),
             rate.alias("_threshold"),
-            sf.lit(None).cast("bigint").alias("_fingerprint"),
         )
 
     def _look_up(self, stream: DataFrame, wire: Wire) -> DataFrame:
         """One ``select`` a step: Spark keeps them apart, and evaluates each once."""
-        key, place_1, place_2 = sf.col("_fingerprint"), sf.col("_place_1"), sf.col("_place_2")
-        mask, keys = wire.plan("mask"), wire.plan("keys")
+        key, mask, keys = sf.col("_fingerprint"), wire.plan("mask"), wire.plan("keys")
         fingerprint = self.keys.fingerprint()
         if self.keys.same_value:  # then an open gate need not know the stratum to stamp a tuple
             fingerprint = sf.when(wire.is_open, sf.lit(None).cast("bigint")).otherwise(fingerprint)
-        hashed = stream.select("*", fingerprint.alias("_fingerprint"))
-        placed = hashed.select(
-            "*",
-            (key.bitwiseAND(mask) + 1).cast("int").alias("_place_1"),
-            (sf.shiftrightunsigned(key, 32).bitwiseAND(mask) + 1).cast("int").alias("_place_2"),
-        )
-        found = placed.select(
-            "*",
-            sf.when(key.isNull(), sf.lit(0))
-            .when(sf.get(keys, place_1) == key, place_1)
-            .when(sf.get(keys, place_2) == key, place_2)
-            .otherwise(sf.lit(0))
-            .alias("_place"),
-        )
-        numbered = found.select(
-            "*",
-            sf.when(sf.col("_place") == 0, sf.lit(0))
-            .otherwise(sf.get(wire.plan("ordinals"), sf.col("_place")))
-            .cast("int")
-            .alias("_ordinal"),
-        )
-        return numbered.select(
-            "*",
-            sf.when(key.isNull(), sf.lit(ALWAYS))
-            .otherwise(sf.get(wire.plan("thresholds"), sf.col("_ordinal")))
-            .alias("_threshold"),
+        place_1 = (key.bitwiseAND(mask) + 1).cast("int")
+        place_2 = (sf.shiftrightunsigned(key, 32).bitwiseAND(mask) + 1).cast("int")
+        return (
+            stream.select("*", fingerprint.alias("_fingerprint"))
+            .select(
+                "*",
+                sf.when(key.isNull(), sf.lit(0))
+                .when(sf.get(keys, place_1) == key, place_1)
+                .when(sf.get(keys, place_2) == key, place_2)
+                .otherwise(sf.lit(0))
+                .alias("_place"),
+            )
+            .select(
+                "*",
+                sf.when(key.isNull(), sf.lit(ALWAYS))
+                .otherwise(sf.get(wire.plan("thresholds"), sf.col("_place")))
+                .alias("_threshold"),
+            )
         )
 
     def _countable(self) -> list[Column]:
         """What is counted a stratum: known ones by number, others by name, none in an open gate."""
         if self.keys.only:
             return []
-        known = sf.col("_ordinal") > 0
+        known = sf.col("_place") > 0
         admitted = sf.col("_admitted").cast("int")
-        number = sf.when(known, (sf.col("_ordinal") * 2 + admitted).cast("bigint"))
+        number = sf.when(known, (sf.col("_place") * 2 + admitted).cast("bigint"))
         name = sf.when(
             ~known & sf.col("_fingerprint").isNotNull(),
             self.keys.name(admitted.cast("string"), sf.hex(sf.col("_fingerprint"))),
@@ -192,9 +174,8 @@ class Gate:
         if len(self.fingerprints) >= self.most_strata:
             self._forget_all_but(place)
         strata = tuple(self.fingerprints)
-        if self._table is None or self._shipped.get(self._last_version) != strata:
-            self._table = Table.of(np.fromiter(self.fingerprints.values(), dtype=np.int64))
-        self._remember(plan.version, strata)
+        table = self._table_of(strata)
+        self._remember(plan.version, table, strata)
         known = [place.get(stratum, -1) for stratum in strata]
         rates = np.append(plan.rates, plan.default_rate)[known]
         sic = np.append(plan.sic, plan.default_sic)[known]
@@ -202,23 +183,27 @@ class Gate:
         return Shipment(
             version=plan.version,
             open=plan.open and not counting,
-            table=self._table,
-            thresholds=thresholds(np.concatenate(([plan.default_rate], rates))),
-            sic=np.concatenate(([unknown], sic)),
+            table=table,
+            thresholds=table.by_place(thresholds(np.append(plan.default_rate, rates))),
+            sic=table.by_place(np.append(unknown, sic)),
         )
 
-    def recall(self, version: int, fingerprints: Mapping[Stratum, int]) -> None:
+    def _table_of(self, strata: tuple[Stratum, ...]) -> Table:
+        """The last one, unless there are new strata."""
+        if self._shipped:
+            table, known = next(reversed(self._shipped.values()))
+            if known == strata:
+                return table
+        return Table.of(np.fromiter(self.fingerprints.values(), dtype=np.int64))
+
+    def recall(self, shipment: Shipment, fingerprints: Mapping[Stratum, int]) -> None:
         """What it knew when a plan was shipped, before the driver was started again."""
         self.fingerprints = dict(fingerprints)
-        self._remember(version, tuple(fingerprints))
+        self._remember(shipment.version, shipment.table, tuple(fingerprints))
 
-    @property
-    def _last_version(self) -> int:
-        return next(reversed(self._shipped), -1)
-
-    def _remember(self, version: int, strata: tuple[Stratum, ...]) -> None:
+    def _remember(self, version: int, table: Table, strata: tuple[Stratum, ...]) -> None:
         self._shipped.pop(version, None)
-        self._shipped[version] = strata
+        self._shipped[version] = (table, strata)
         while len(self._shipped) > PLANS_REMEMBERED:
             del self._shipped[next(iter(self._shipped))]
 
@@ -236,12 +221,13 @@ class Gate:
         arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
         if self.keys.only:
             return {self.keys.only: Count(arrived, admitted)} if arrived else {}
-        strata = self._shipped.get(int(metrics["version"] or 0), ())
         tally: dict[Stratum, list[int]] = {}
         for entry in metrics["numbers"]:
             if entry["item"] is not None:
-                ordinal, kept = divmod(int(entry["item"]), 2)
-                tally.setdefault(strata[ordinal - 1], [0, 0])[kept] += int(entry["count"])
+                table, strata = self._shipped[int(metrics["version"])]
+                place, kept = divmod(int(entry["item"]), 2)
+                stratum = strata[table.ordinals[place] - 1]
+                tally.setdefault(stratum, [0, 0])[kept] += int(entry["count"])
         for entry in metrics["names"]:
             if entry["item"] is not None:
                 kept_text, fingerprint, *name = entry["item"].split(SEPARATOR, 4)
@@ -263,6 +249,8 @@ class Gate:
 
 
 PLANS_REMEMBERED = 8
+ONLY_PLACE = 1
+"""Where a gate with a single stratum, whose fingerprint is 0, finds it without looking."""
 
 REST = Stratum("", "")
 """Tuples that arrived while nobody counted by stratum, or that were one stratum too many."""

@@ -263,7 +263,7 @@ class Site:
             del self._before[job.name]
         elif before is not None:
             for number, kept in before.gates.items():
-                job.gates[number].recall(kept.shipment.version, kept.fingerprints)
+                job.gates[number].recall(kept.shipment, kept.fingerprints)
 
     def _shipped(self, job: SparkJob, gate: Gate) -> Shipment:
         """The plan in this gate's terms; written down before the batch runs."""

@@ -6,10 +6,15 @@ two array reads, for any number of strata.
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from penstock.types import Ints
+from penstock.types import Floats, Ints
+
+Values = TypeVar("Values", Ints, Floats)
+NOT_IN_PLACE_1 = 2**32 + 1
+"""Free places hold 0, a key that only place 1 could hold; and place 1 this one, of place 2."""
 
 LONGEST_WALK = 64
 """Evictions after which the table is taken to be too small."""
@@ -19,7 +24,7 @@ MOST_PLACES = 64
 
 @dataclass(frozen=True)
 class Table:
-    """``keys[p]`` and ``ordinals[p]`` for place p; place 0 is never used, ordinal 0 is nobody."""
+    """``keys[p]`` and ``ordinals[p]`` for place p; place 0, like any free place, is nobody's."""
 
     mask: int
     """Both places of a key k: ``(k & mask) + 1`` and ``((k >>> 32) & mask) + 1``."""
@@ -40,6 +45,7 @@ class Table:
             if size > largest:
                 raise ValueError("the fingerprints of three strata are too much alike for a table")
         table_keys, ordinals = np.zeros((2, size + 1), dtype=np.int64)
+        table_keys[1] = NOT_IN_PLACE_1
         table_keys[places] = keys
         ordinals[places] = np.arange(1, keys.size + 1)
         return cls(size - 1, table_keys, ordinals)
@@ -48,9 +54,13 @@ class Table:
         """As the gate does it; for tests."""
         unsigned = key & (2**64 - 1)
         for place in ((unsigned & self.mask) + 1, ((unsigned >> 32) & self.mask) + 1):
-            if self.ordinals[place] and self.keys[place] == key:
+            if self.keys[place] == key:
                 return int(self.ordinals[place])
         return 0
+
+    def by_place(self, values: Values) -> Values:
+        """Values given by ordinal, with that of nobody first, as the gate reads them."""
+        return values[self.ordinals]
 
 
 def _placed(keys: Ints, size: int) -> Ints | None:

@@ -33,15 +33,14 @@ from penstock.types import Floats, Ints, PenstockError
 ALWAYS = 2**63 - 1
 """The threshold of rate 1: every hash, shifted to 63 bits, is at most this."""
 _FIELDS = (
-    "open boolean, mask bigint, keys array<bigint>, ordinals array<bigint>, "
-    "thresholds array<bigint>, sic array<double>"
+    "open boolean, mask bigint, keys array<bigint>, thresholds array<bigint>, sic array<double>"
 )
 _numbers = count()
 
 
 @dataclass(frozen=True)
 class Shipment:
-    """A plan in the gate's terms: by ordinal, where 0 stands for strata that it does not know."""
+    """A plan in the gate's terms: by place in its table; place 0 is for strata it does not know."""
 
     version: int
     open: bool
@@ -103,17 +102,12 @@ class Wire:
             sent.update(0, True)
             return
         table = shipment.table
-        row = self._new_row(6)
+        row = self._new_row(5)
         row.update(0, shipment.open)
         row.setLong(1, table.mask)  # an update would pass a small number as a Java int
-        arrays: list[Ints | Floats] = [
-            table.keys,
-            table.ordinals,
-            shipment.thresholds,
-            shipment.sic,
-        ]
-        for field, values in enumerate(arrays, start=2):
-            row.update(field, self._array(values))
+        row.update(2, self._array(table.keys))
+        row.update(3, self._array(shipment.thresholds))
+        row.update(4, self._array(shipment.sic))
         self._in_force.update(0, row)
 
     def _mutable_literal(self) -> tuple[Any, Column]:
