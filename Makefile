@@ -1,4 +1,4 @@
-.PHONY: help setup test lint demo lock clean
+.PHONY: help setup test oldest lint demo lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -16,6 +16,9 @@ lint: setup  ## formatting, lint and types
 test: lint  ## everything that has to hold
 	.venv/bin/pytest
 
+oldest:  ## the Spark tests on the oldest Spark that is supported
+	scripts/oldest.sh
+
 demo: setup  ## an overloaded stream without and with Penstock, in under three minutes
 	.venv/bin/penstock demo
 
@@ -23,4 +26,4 @@ lock: setup  ## resolve the dependencies again
 	scripts/lock.sh
 
 clean:  ## forget the environment and every cache
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis artifacts
+	rm -rf .venv .venv-oldest .mypy_cache .ruff_cache .pytest_cache .hypothesis artifacts

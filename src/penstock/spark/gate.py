@@ -57,11 +57,12 @@ class Keys:
 
     def fingerprint(self) -> Column:
         """Of what varies in this stream; constants tell no tuples apart."""
-        named = [name for name in (self.query, self.source) if isinstance(name, Column)]
+        named = [_text(name) for name in (self.query, self.source) if isinstance(name, Column)]
         return sf.xxhash64(*_null_safe((*named, *self.strata)))
 
     def name(self, *before: Column) -> Column:
-        group = sf.concat_ws(",", *(_text(column) for column in self.strata))
+        """``before``, query, source and group; different strata have different names."""
+        group = sf.concat_ws(",", *(_part(column, len(self.strata)) for column in self.strata))
         parts = (*before, _text(_column(self.query)), _text(_column(self.source)), group)
         return sf.concat_ws(SEPARATOR, *parts)
 
@@ -262,6 +263,13 @@ def _column(value: Column | str) -> Column:
 
 def _text(column: Column) -> Column:
     return sf.coalesce(column.cast("string"), sf.lit(""))
+
+
+def _part(column: Column, of: int) -> Column:
+    """Of a group's name: null is ``\\N``, as in Hive, and what could be mistaken is escaped."""
+    mistakable = r"([\\,])" if of > 1 else r"([\\])"
+    escaped = sf.regexp_replace(column.cast("string"), mistakable, r"\\$1")
+    return sf.coalesce(escaped, sf.lit(r"\N"))
 
 
 def _null_safe(columns: Sequence[Column]) -> list[Column]:
