@@ -221,7 +221,7 @@ def run_for(
     The time counts from the end of its first batch, which on a cold JVM takes long; and it runs
     until it has done so many batches, or four minutes.
     """
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Spark may still write
         query = start(directory)
         if say:
             print(f"  {say} ({seconds:.0f} s)", file=sys.stderr, flush=True)

@@ -153,7 +153,7 @@ class Gate:
 
     def _metrics(self, wire: Wire) -> list[Column]:
         metrics = [
-            sf.max(wire.tick()).alias("version"),
+            sf.max(wire.version()).alias("version"),
             sf.count(sf.lit(1)).alias("arrived"),
             sf.count_if(sf.col("_admitted")).alias("admitted"),
         ]

@@ -33,8 +33,10 @@ from penstock.types import Floats, Ints, PenstockError
 ALWAYS = 2**63 - 1
 """The threshold of rate 1: every hash, shifted to 63 bits, is at most this."""
 _FIELDS = (
-    "open boolean, mask bigint, keys array<bigint>, thresholds array<bigint>, sic array<double>"
+    "open boolean, version array<bigint>, mask bigint, keys array<bigint>, "
+    "thresholds array<bigint>, sic array<double>"
 )
+TICKED = 1
 _numbers = count()
 
 
@@ -88,26 +90,33 @@ class Wire:
     def is_open(self) -> Column:
         return self.plan("open")
 
-    def tick(self) -> Column:
-        """The version of the plan in force; evaluating it is what asks for the plan."""
-        return sf.expr(f"(SELECT {self._tick_name}() FROM VALUES (1) AS once(x))")
+    def version(self) -> Column:
+        """Of the plan in force; evaluating it is what asks for the plan.
+
+        The tick answers the same whatever happens: a number that changes would be in the text of
+        the generated code, and Spark would compile it anew for every batch.
+        """
+        tick = sf.expr(f"(SELECT {self._tick_name}() FROM VALUES (1) AS once(x))")
+        return sf.when(tick == TICKED, sf.get(self.plan("version"), sf.lit(0)))
 
     def publish(self, shipment: Shipment) -> None:
         """Puts a plan in force for the batch that is being planned.
 
         An open gate reads no rates, so there is nothing to send but the switch.
         """
+        version = self._array(np.array([shipment.version]))
         sent = self._in_force.get(0, None)
         if shipment.open and sent is not None:
             sent.update(0, True)
+            sent.update(1, version)
             return
-        table = shipment.table
-        row = self._new_row(5)
+        row = self._new_row(6)
         row.update(0, shipment.open)
-        row.setLong(1, table.mask)  # an update would pass a small number as a Java int
-        row.update(2, self._array(table.keys))
-        row.update(3, self._array(shipment.thresholds))
-        row.update(4, self._array(shipment.sic))
+        row.update(1, version)
+        row.setLong(2, shipment.table.mask)  # an update would pass a small number as a Java int
+        row.update(3, self._array(shipment.table.keys))
+        row.update(4, self._array(shipment.thresholds))
+        row.update(5, self._array(shipment.sic))
         self._in_force.update(0, row)
 
     def _mutable_literal(self) -> tuple[Any, Column]:
@@ -141,9 +150,8 @@ class _Ticker:
         self._wire = wire
 
     def call(self) -> int:
-        shipment = self._wire._next_plan()
-        self._wire.publish(shipment)
-        return shipment.version
+        self._wire.publish(self._wire._next_plan())
+        return TICKED
 
     class Java:
         implements: ClassVar[list[str]] = ["org.apache.spark.sql.api.java.UDF0"]
