@@ -4,7 +4,8 @@ Source rates are unknown and move, so n_s is counted over the STW itself, which 
 interval (THEMIS, section 6). A query's SIC is the mean over its sources of kept over arrived:
 the sum of equation 2 with the n_s that turned out, hence never above 1, and 1 exactly when
 nothing was shed (law 3). A source that sent nothing in the STW has nothing to lose and does not
-count.
+count. Where a query has sources elsewhere, or is fed with partial results, somebody says which
+share of its SIC each of the sources that are seen here carries.
 """
 
 from collections.abc import Mapping
@@ -12,11 +13,50 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.types import Count, Floats, Ints, Stratum
+from penstock.types import Count, Floats, Ints, Stratum, Tally
+
+Shares = Mapping[tuple[str, str], float]
+"""By query and source: the SIC that a whole STW of it carries."""
 
 
 def _empty() -> Floats:
     return np.zeros((0, 2, 0))
+
+
+@dataclass(frozen=True)
+class Index:
+    """Strata in a fixed order, and which query and source each belongs to."""
+
+    strata: tuple[Stratum, ...] = ()
+    place: Mapping[Stratum, int] = field(default_factory=dict)
+    queries: tuple[str, ...] = ()
+    sources: tuple[tuple[str, str], ...] = ()
+    query: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Of each stratum, an index into ``queries``."""
+    source: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Of each stratum, an index into ``sources``."""
+    query_of_source: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @classmethod
+    def of(cls, strata: tuple[Stratum, ...]) -> "Index":
+        queries: dict[str, int] = {}
+        sources: dict[tuple[str, str], int] = {}
+        query = np.empty(len(strata), dtype=np.int64)
+        source = np.empty(len(strata), dtype=np.int64)
+        for i, stratum in enumerate(strata):
+            query[i] = queries.setdefault(stratum.query, len(queries))
+            source[i] = sources.setdefault(stratum[:2], len(sources))
+        of_source = np.zeros(len(sources), dtype=np.int64)
+        of_source[source] = query
+        place = {stratum: i for i, stratum in enumerate(strata)}
+        return cls(strata, place, tuple(queries), tuple(sources), query, source, of_source)
+
+    def places(self, strata: tuple[Stratum, ...]) -> Ints:
+        """Where these strata are; -1 where they are not."""
+        if strata is self.strata:
+            return np.arange(len(strata))
+        found = [self.place.get(stratum, -1) for stratum in strata]
+        return np.array(found, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -30,7 +70,7 @@ class Account:
 
     interval: float
     stw: float
-    strata: tuple[Stratum, ...] = ()
+    index: Index = field(default_factory=Index)
     slot: int = 0
     """The number of the newest slot; its column in the ring is ``slot % slots``."""
     since: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -42,22 +82,35 @@ class Account:
     def slots(self) -> int:
         return max(1, round(self.stw / self.interval))
 
+    @property
+    def strata(self) -> tuple[Stratum, ...]:
+        return self.index.strata
+
     def record(self, now: float, counts: Mapping[Stratum, Count]) -> "Account":
         """With these tuples booked at time ``now``."""
         number = int(now // self.interval)
         account = self.slide(now)
         if number <= account.slot - account.slots:
             return account
-        index = {stratum: i for i, stratum in enumerate(account.strata)}
-        new = tuple(stratum for stratum in counts if stratum not in index)
-        index.update({stratum: len(index) + i for i, stratum in enumerate(new)})
-        ring = np.pad(account.ring, ((0, 0), (0, 0), (0, len(new))))
-        if counts:
-            columns = [index[stratum] for stratum in counts]
-            booked = np.array(list(counts.values()), dtype=np.float64)
-            ring[number % account.slots][:, columns] += booked.T
-        since = np.concatenate((account.since, np.full(len(new), number)))
-        return replace(account, strata=account.strata + new, ring=ring, since=since)
+        tally = Tally.of(counts)
+        places = account.index.places(tally.strata)
+        new = np.flatnonzero((places < 0) & (tally.arrived > 0))
+        if new.size:
+            places[new] = len(account.strata) + np.arange(new.size)
+            account = account._with_new(tuple(tally.strata[i] for i in new), number)
+        known = places >= 0
+        ring = account.ring.copy()
+        ring[number % account.slots, 0, places[known]] += tally.arrived[known]
+        ring[number % account.slots, 1, places[known]] += tally.admitted[known]
+        return replace(account, ring=ring)
+
+    def _with_new(self, strata: tuple[Stratum, ...], number: int) -> "Account":
+        return replace(
+            self,
+            index=Index.of(self.strata + strata),
+            ring=np.pad(self.ring, ((0, 0), (0, 0), (0, len(strata)))),
+            since=np.concatenate((self.since, np.full(len(strata), number))),
+        )
 
     def slide(self, now: float) -> "Account":
         """With everything older than an STW forgotten."""
@@ -74,7 +127,11 @@ class Account:
             return replace(self, slot=number, ring=ring)
         strata = tuple(s for s, keep in zip(self.strata, alive, strict=True) if keep)
         return replace(
-            self, slot=number, ring=ring[:, :, alive], strata=strata, since=self.since[alive]
+            self,
+            slot=number,
+            ring=ring[:, :, alive],
+            index=Index.of(strata),
+            since=self.since[alive],
         )
 
     def arrived(self) -> Floats:
@@ -88,13 +145,12 @@ class Account:
         """The part of the STW over which each stratum has been there."""
         return np.clip((self.slot - self.since + 1) / self.slots, 1 / self.slots, 1.0)
 
-    def by_query(self) -> "Standing":
-        return Standing.of(self.strata, self.arrived(), self.admitted(), self.seen())
+    def by_query(self, shares: Shares | None = None) -> "Standing":
+        return Standing.of(self.index, self.arrived(), self.admitted(), self.seen(), shares or {})
 
-    def sic(self) -> dict[str, float]:
+    def sic(self, shares: Shares | None = None) -> dict[str, float]:
         """Each query's SIC over the STW."""
-        standing = self.by_query()
-        return dict(zip(standing.queries, standing.sic.tolist(), strict=True))
+        return self.by_query(shares).by_name()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +167,23 @@ class Standing:
 
     @classmethod
     def of(
-        cls, strata: tuple[Stratum, ...], arrived: Floats, admitted: Floats, seen: Floats
+        cls, index: Index, arrived: Floats, admitted: Floats, seen: Floats, shares: Shares
     ) -> "Standing":
-        query_index: dict[str, int] = {}
-        source_index: dict[tuple[str, str], int] = {}
-        query = np.empty(len(strata), dtype=np.int64)
-        source = np.empty(len(strata), dtype=np.int64)
-        for i, stratum in enumerate(strata):
-            query[i] = query_index.setdefault(stratum.query, len(query_index))
-            source[i] = source_index.setdefault(stratum[:2], len(source_index))
-        sources = len(source_index)
+        source, query = index.source, index.query_of_source
+        sources, queries = len(index.sources), len(index.queries)
         tuples = np.bincount(source, arrived, sources)
         kept = np.bincount(source, admitted, sources)
-        of_query = np.zeros(sources, dtype=np.int64)
-        of_query[source] = query
         active = (tuples > 0).astype(np.float64)
-        sources_of = np.maximum(np.bincount(of_query, active, len(query_index)), 1.0)
-        share = np.divide(kept, tuples, out=np.zeros(sources), where=tuples > 0)
-        sic = np.bincount(of_query, share, len(query_index)) / sources_of
-        part = np.zeros(sources)
-        np.maximum.at(part, source, seen)  # a source is as old as its oldest stratum
-        worth = part / (np.maximum(tuples, 1.0) * sources_of[of_query])
-        return cls(tuple(query_index), query, np.minimum(sic, 1.0), worth[source])
+        share = 1.0 / np.maximum(np.bincount(query, active, queries), 1.0)[query]
+        if shares:
+            told = np.array([shares.get(name, np.nan) for name in index.sources])
+            share = np.where(np.isnan(told), share, told)
+        part = np.divide(kept, tuples, out=np.zeros(sources), where=tuples > 0)
+        sic = np.bincount(query, share * part, queries)
+        age = np.zeros(sources)
+        np.maximum.at(age, source, seen)  # a source is as old as its oldest stratum
+        worth = age * share / np.maximum(tuples, 1.0)
+        return cls(index.queries, index.query, np.minimum(sic, 1.0), worth[source])
+
+    def by_name(self) -> dict[str, float]:
+        return dict(zip(self.queries, self.sic.tolist(), strict=True))

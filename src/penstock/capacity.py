@@ -40,17 +40,23 @@ class Capacity:
     settings: Settings
 
     def forecast(self, state: State, account: Account, starting: Outlook | None) -> Forecast:
-        """What each job's next batch brings, in the strata that it had of late."""
-        index = {stratum: i for i, stratum in enumerate(account.strata)}
-        job_of = np.full(len(index), -1, dtype=np.int64)
-        tuples = np.zeros(len(index))
+        """What each job's next batch brings: what waits, or the strata that it had of late."""
+        place = account.index.place
+        job_of = np.full(len(place), -1, dtype=np.int64)
+        tuples = np.zeros(len(place))
         expected: dict[str, float] = {}
         for number, (name, job) in enumerate(state.jobs.items()):
-            known = {index[s]: part for s, part in job.mix.items() if s in index}
             expected[name] = self.expected(name, job, starting)
-            mine, mix = list(known), np.array(list(known.values()))
+            if starting is not None and starting.job == name and starting.waiting is not None:
+                mine = account.index.places(starting.waiting.strata)
+                known = mine >= 0
+                mine, counts = mine[known], starting.waiting.arrived[known]
+            else:
+                parts = {place[s]: part for s, part in job.mix.items() if s in place}
+                mine, mix = np.array(list(parts), dtype=np.int64), np.array(list(parts.values()))
+                counts = mix * (expected[name] / max(mix.sum(), 1e-12))
             job_of[mine] = number
-            tuples[mine] = mix * (expected[name] / max(mix.sum(), 1e-12))
+            tuples[mine] = counts
         return Forecast(job_of, tuples, expected)
 
     def expected(self, name: str, job: Job, starting: Outlook | None) -> float:

@@ -23,7 +23,7 @@ import numpy as np
 from penstock.account import Account, Standing
 from penstock.capacity import SOME, Capacity, Forecast
 from penstock.settings import Settings, Terms
-from penstock.state import Job, State, elsewhere, learn, with_our_share
+from penstock.state import Job, State, elsewhere, learn, remember
 from penstock.types import Bools, Demand, Floats, Outlook, PenstockError, Plan, Queries, Report
 
 
@@ -47,8 +47,7 @@ class Controller:
                 jobs[batch.job] = learn(job, batch)
         jobs = {name: job for name, job in jobs.items() if name not in report.gone}
         account = account.slide(report.now)
-        told = {**state.told, **with_our_share(account, report)}
-        state = replace(state, jobs=jobs, account=account, told=told)
+        state = remember(replace(state, jobs=jobs, account=account), report, self.settings)
         plan = self._plan(state, report)
         return replace(state, version=plan.version, overloaded=not plan.open), plan
 
@@ -57,7 +56,7 @@ class Controller:
         version = state.version + 1
         if account is None or not account.strata:
             return self._blind_plan(state, report.starting)
-        standing = account.by_query()
+        standing = account.by_query(state.shares)
         forecast = self._capacity.forecast(state, account, report.starting)
         rates = self._allocate(state, standing, forecast, report)
         self._check(rates)
@@ -145,30 +144,30 @@ class Controller:
             queries=self._standings(standing, report, state),
             query=standing.query[mine],
             tuples=tuples * (1 - least),
-            # of one interval, so that all that waits lifts a query from 0 to 1
-            sic=standing.tuple_sic[mine] * self.settings.window / self.settings.interval,
+            sic=standing.tuple_sic[mine] * self.settings.gain,
             cost=cost,
         )
         rates = self.settings.policy.rates(demand, capacity - least * total)
         return least + (1 - least) * np.asarray(rates, dtype=np.float64)
 
     def _standings(self, standing: Standing, report: Report, state: State) -> Queries:
-        """Where each query stands: its past STW and, twice, what other sites contribute.
+        """Where each query stands: its past STW, with what other sites contribute to it and will
+        contribute while the plan lasts.
 
-        The plan adds what is admitted here; see the module's note on why by half.
+        The plan adds what is admitted here; see `Settings.gain` for what it counts.
         """
-        past = standing.sic
-        others = np.array(
-            [elsewhere(state, q, report.now, self.settings.window) for q in standing.queries]
-        )
+        ahead = self.settings.gain * self.settings.interval / self.settings.window
+        others = elsewhere(state, standing.queries, report.now, self.settings.window)
+        past = standing.sic + others
+        if not self.settings.terms:
+            return Queries.of(past + ahead * others)
         terms = [self.settings.terms.get(query, Terms()) for query in standing.queries]
-        height = past + 2 * others
         promised = np.array([t.floor if t.floor > 0 else -np.inf for t in terms])
         return Queries(
-            sic=height,
+            sic=past + ahead * others,
             weight=np.array([t.weight for t in terms]),
-            floor=promised + past + others,
-            ceiling=np.array([t.ceiling for t in terms]) + past + others,
+            floor=ahead * promised + past,
+            ceiling=ahead * np.array([t.ceiling for t in terms]) + past,
         )
 
     def _check(self, rates: Floats) -> None:

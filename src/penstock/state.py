@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from penstock.account import Account
 from penstock.cost import ThreeTermCost
-from penstock.types import Batch, Report, Stratum, Told
+from penstock.settings import Settings
+from penstock.types import Batch, Floats, Report, Stratum, Tally, Told
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,10 @@ class State:
     account: Account | None = None
     told: Mapping[str, tuple[Told, float]] = field(default_factory=dict)
     """What a coordinator said of a query, and our own share of its SIC at that time."""
+    own: tuple[tuple[float, Mapping[str, float]], ...] = ()
+    """When, and what this site contributed to each query's SIC over the STW before; of late."""
+    shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """What each source carries of its query's SIC, where somebody said so."""
     overloaded: bool = False
 
 
@@ -57,8 +64,9 @@ def learn(job: Job, batch: Batch) -> Job:
 def _mixed(mix: Mapping[Stratum, float], batch: Batch) -> dict[Stratum, float]:
     """Mostly the last batch: a stratum that is new, or floods, must be seen at once."""
     old = {s: part * (1 - NEWS) for s, part in mix.items() if part > 0.01}
-    for stratum, count in batch.counts.items():
-        old[stratum] = old.get(stratum, 0.0) + NEWS * count.arrived
+    tally = Tally.of(batch.counts)
+    for stratum, arrived in zip(tally.strata, (NEWS * tally.arrived).tolist(), strict=True):
+        old[stratum] = old.get(stratum, 0.0) + arrived
     return old
 
 
@@ -66,19 +74,41 @@ NEWS = 0.7
 """How much of what is expected of a batch's strata comes from the last batch."""
 
 
-def with_our_share(account: Account, report: Report) -> dict[str, tuple[Told, float]]:
-    own = account.sic() if report.told else {}
-    return {
-        query: (told, own.get(query, 0.0))
-        for query, told in report.told.items()
-        if 0.0 <= told.sic <= 1.0  # nonsense is not believed (law 9)
-    }
+def remember(state: State, report: Report, settings: Settings) -> State:
+    """With what coordinators said, each beside our own share at the time that it speaks of.
+
+    The news is old when it comes. What this site has admitted since is not in it yet, and to lift
+    a query once more for what is already on its way is how several sites come to swing together.
+    """
+    assert state.account is not None
+    shares = {**state.shares, **report.shares} if report.shares else state.shares
+    mine = state.account.sic(shares)
+    since = report.now - settings.window
+    own = (*(entry for entry in state.own if entry[0] > since), (report.now, mine))
+    told = dict(state.told)
+    for query, news in report.told.items():
+        if 0.0 <= news.sic <= 1.0:  # nonsense is not believed (law 9)
+            told[query] = (news, _at(own, news.at - settings.news_lag).get(query, 0.0))
+    return replace(state, shares=shares, own=own, told=told)
 
 
-def elsewhere(state: State, query: str, now: float, window: float) -> float:
-    """What other sites contribute to a query, by the news; old news fades within an STW."""
-    if query not in state.told:
-        return 0.0
-    told, own = state.told[query]
-    fresh = max(0.0, 1.0 - max(now - told.at - window, 0.0) / window)
-    return (told.sic - own) * fresh
+def _at(own: tuple[tuple[float, Mapping[str, float]], ...], time: float) -> Mapping[str, float]:
+    """The newest entry that is not younger, or the oldest."""
+    for when, mine in reversed(own):
+        if when <= time:
+            return mine
+    return own[0][1]
+
+
+def elsewhere(state: State, queries: tuple[str, ...], now: float, window: float) -> Floats:
+    """What other sites contribute to queries, by the news; old news fades within an STW."""
+    found = np.zeros(len(queries))
+    if not state.told:
+        return found
+    for i, query in enumerate(queries):
+        if query in state.told:
+            told, own = state.told[query]
+            age = now - told.at - window
+            fresh = 1.0 if age <= 0.0 else max(0.0, 1.0 - age / window)
+            found[i] = (told.sic - own) * fresh
+    return found

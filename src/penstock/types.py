@@ -6,7 +6,7 @@ answers, a *report* is what it hears back. Everything here is frozen: state chan
 a new value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -134,6 +134,35 @@ class Count(NamedTuple):
     admitted: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally(Mapping[Stratum, Count]):
+    """Counts of many strata in columns: a mapping for who reads one, arrays for who sums all."""
+
+    strata: tuple[Stratum, ...]
+    arrived: Floats
+    admitted: Floats
+
+    def __getitem__(self, stratum: Stratum) -> Count:
+        try:
+            place = self.strata.index(stratum)
+        except ValueError:
+            raise KeyError(stratum) from None
+        return Count(int(self.arrived[place]), int(self.admitted[place]))
+
+    def __iter__(self) -> Iterator[Stratum]:
+        return iter(self.strata)
+
+    def __len__(self) -> int:
+        return len(self.strata)
+
+    @classmethod
+    def of(cls, counts: Mapping[Stratum, Count]) -> "Tally":
+        if isinstance(counts, cls):
+            return counts
+        columns = np.array(list(counts.values()), dtype=np.float64).reshape(-1, 2).T
+        return cls(tuple(counts), columns[0], columns[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A micro-batch that has finished.
@@ -153,10 +182,14 @@ class Batch:
 
     @property
     def arrived(self) -> int:
+        if isinstance(self.counts, Tally):
+            return int(self.counts.arrived.sum())
         return sum(count.arrived for count in self.counts.values())
 
     @property
     def admitted(self) -> int:
+        if isinstance(self.counts, Tally):
+            return int(self.counts.admitted.sum())
         return sum(count.admitted for count in self.counts.values())
 
 
@@ -168,6 +201,8 @@ class Outlook:
     waited: float
     """Seconds since the job's last batch started: how old the oldest waiting tuple can be."""
     arrived: int | None = None
+    waiting: Tally | None = None
+    """What it consists of, where somebody has looked; nothing of it is admitted yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +221,10 @@ class Report:
     finished: tuple[Batch, ...] = ()
     starting: Outlook | None = None
     told: Mapping[str, Told] = field(default_factory=dict)
+    shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """What a whole STW of a query's source carries of the query's SIC, where that is known: one
+    over all its sources, wherever they are, or, of partial results, what these brought along. The
+    sources that are seen here share evenly unless told."""
     gone: tuple[str, ...] = ()
     """Jobs that stopped or failed: their share goes to the others."""
 

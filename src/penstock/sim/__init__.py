@@ -1,0 +1,1 @@
+"""A federation in simulation: the same controller, policies and accounts as on Spark."""

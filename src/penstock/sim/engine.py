@@ -1,0 +1,242 @@
+"""The simulation: time in steps of one shedding interval, everything but deciding in columns.
+
+In a step, tuples arrive from sources and partial results from other sites; each site that is free
+sheds from its input buffer as its controller decides, and works on what it admitted for as long as
+its capacity makes it; windows that close hand on what they hold, with all of its SIC; coordinators
+add up results and tell the sites. Nothing depends on the machine: the same scenario gives the same
+run, bit for bit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.policy import get
+from penstock.settings import Settings
+from penstock.sim.arrivals import Arrivals
+from penstock.sim.deployment import Deployment, deploy
+from penstock.sim.failures import Failures
+from penstock.sim.gate import Gate
+from penstock.sim.measure import Books, Outcome
+from penstock.sim.network import Coordinators, Mail, Sliding
+from penstock.sim.scenario import Scenario
+from penstock.sim.site import Site
+from penstock.sim.workload import WINDOW
+from penstock.types import Bools, Floats, Told
+
+LONGEST = 4.0
+"""Seconds that a batch can take, at most: a site that warms up may misjudge its first ones."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened in one interval, by stratum; for whoever checks the laws."""
+
+    now: float
+    worked: Bools
+    """Strata of sites that shed in this step."""
+    arrived: Floats
+    admitted: Floats
+    shed: Floats
+    lost: Floats
+    """In failures."""
+    sic_in: float
+    """That entered windows."""
+    sic_out: float
+    """That left windows: to other sites, as results, or lost with a site."""
+    sic_held: float
+    """In windows that have not closed."""
+
+
+class Simulation:
+    """One run; ``step`` moves it by an interval, ``run`` to its end."""
+
+    def __init__(self, scenario: Scenario, deployment: Deployment | None = None) -> None:
+        self.scenario = scenario
+        self.deployment = deployed = deploy(scenario) if deployment is None else deployment
+        work, delta = deployed.work, scenario.interval
+        slots = max(1, round(scenario.stw / delta))
+        self._arrivals = Arrivals(scenario, deployed)
+        self._failures = Failures(scenario.failures, deployed.sites, work.ids)
+        latency = scenario.sites.latency
+        self._partials = Mail(work.query.size, delta, latency, LONGEST)
+        self._results = Mail(len(work.ids), delta, latency, LONGEST)
+        self._coordinators = Coordinators(len(work.ids), slots, delta, latency)
+        self._carried = Sliding(slots, len(deployed.strata))
+        unit = np.where(deployed.partial, 1.0, self._arrivals.batch)
+        self._gate = Gate(unit, scenario.policy == "random", scenario.seed)
+        self._sites = _sites(scenario, deployed)
+        self._slices = deployed.slices()
+        self._queries_of = [np.unique(work.query[deployed.fragment[s]]) for s in self._slices]
+        self._source, self._partial = deployed.source_stratum(), deployed.partial_stratum()
+        self._phase = np.random.default_rng([scenario.seed, 4]).random(work.query.size)
+        self._waiting = np.zeros(len(deployed.strata))
+        self._waiting_sic = np.zeros(len(deployed.strata))
+        self._held, self._held_sic = np.zeros(work.query.size), np.zeros(work.query.size)
+        self._busy_until = np.zeros(deployed.sites)
+        self._alive = np.ones(deployed.sites, dtype=np.bool_)
+        self._number = 0
+        self.books = Books(scenario, deployed)
+
+    @property
+    def now(self) -> float:
+        return self._number * self.scenario.interval
+
+    @property
+    def sic(self) -> Floats:
+        """Of each query, as its coordinator knows it."""
+        return self._coordinators.sic
+
+    def run(self, progress: Callable[[float], None] = lambda done: None) -> Outcome:
+        for number in range(self.scenario.steps):
+            self.step()
+            if number % 20 == 0:
+                progress(number / self.scenario.steps)
+        progress(1.0)
+        return self.books.outcome()
+
+    def step(self) -> Step:
+        """Moves time to the end of the next interval, when sites shed."""
+        self._number += 1
+        arrived = self._receive()
+        lost_sic = self._fail()
+        lost = np.where(self._alive[self.deployment.site], 0.0, self._waiting)
+        self._waiting -= lost
+        self._waiting_sic[lost > 0] = 0.0
+        free = self._alive & (self._busy_until < self.now + self.scenario.interval)
+        worked = free[self.deployment.site]
+        rates, worth = self._decide(free)
+        admitted = self._gate.admit(self._waiting, rates, worked)
+        seconds = self._work(free, admitted)
+        entered = self._enter(admitted, worth, worked)
+        left = self._close_windows(seconds)
+        self._tell()
+        shed = np.where(worked, self._waiting - admitted, 0.0)
+        self._waiting[worked] = self._waiting_sic[worked] = 0.0
+        step = Step(
+            self.now,
+            worked,
+            arrived,
+            admitted,
+            shed,
+            lost,
+            entered,
+            left + lost_sic,
+            float(self._held_sic.sum()),
+        )
+        self.books.note(step, self._coordinators.sic)
+        return step
+
+    def _receive(self) -> Floats:
+        """Source tuples, and partial results with what they carry."""
+        arrived = np.zeros(self._waiting.size)
+        arrived[self._source] = self._arrivals.of_step(self.now)
+        sent = self._partial >= 0
+        tuples, sic = self._partials.arrive()
+        arrived[self._partial[sent]] = tuples[sent]
+        carried = np.zeros(self._waiting.size)
+        carried[self._partial[sent]] = sic[sent]
+        self._waiting += arrived
+        self._waiting_sic += carried
+        self._shares = self._carried.add(carried)
+        return arrived
+
+    def _fail(self) -> float:
+        """A site that goes down loses its windows, and its memory; answers the SIC that is lost."""
+        alive = self._failures.alive(self.now)
+        gone = np.flatnonzero(self._alive & ~alive)
+        self._alive = alive
+        lost = 0.0
+        for site in gone:
+            self._sites[site].reset()
+            self._busy_until[site] = 0.0
+            mine = self.deployment.site_of == site
+            lost += float(self._held_sic[mine].sum())
+            self._held[mine] = self._held_sic[mine] = 0.0
+        return lost
+
+    def _decide(self, free: Bools) -> tuple[Floats, Floats]:
+        rates, worth = np.ones(self._waiting.size), np.zeros(self._waiting.size)
+        sic, at = self._coordinators.news()
+        ids = self.deployment.work.ids
+        for number in np.flatnonzero(free):
+            mine, site, told = self._slices[number], self._sites[number], {}
+            if self.scenario.update_sic:
+                asked = self._queries_of[number]
+                told = {
+                    ids[q]: Told(s, t)
+                    for q, s, t in zip(
+                        asked.tolist(), sic[asked].tolist(), at[asked].tolist(), strict=True
+                    )
+                }
+            start = max(self.now, self._busy_until[number])
+            shares = self._shares[mine][site.partials]
+            rates[mine], worth[mine] = site.decide(
+                start, self._waiting[mine].copy(), shares, told
+            )
+        return rates, worth
+
+    def _work(self, free: Bools, admitted: Floats) -> Floats:
+        """Sites work on what they admitted; answers for how long from now on each is busy."""
+        deployed = self.deployment
+        seconds = np.bincount(deployed.site, admitted, deployed.sites) / deployed.capacity
+        start = np.maximum(self.now, self._busy_until)
+        self._busy_until = np.where(free, start + np.minimum(seconds, LONGEST), self._busy_until)
+        for number in np.flatnonzero(free):
+            mine = self._slices[number]
+            self._sites[number].finish(
+                float(seconds[number]), self._waiting[mine].copy(), admitted[mine]
+            )
+        self.books.worked(np.where(free, seconds, 0.0))
+        return np.asarray(np.maximum(self._busy_until - self.now, 0.0))
+
+    def _enter(self, admitted: Floats, worth: Floats, worked: Bools) -> float:
+        """Admitted tuples, with their SIC, join the windows of their fragments."""
+        deployed = self.deployment
+        part = np.divide(
+            admitted, self._waiting, out=np.zeros(admitted.size), where=worked & (admitted > 0)
+        )
+        sic = np.where(deployed.partial, self._waiting_sic * part, worth * admitted)
+        size = self._held.size
+        self._held += np.bincount(deployed.fragment, admitted, size)
+        self._held_sic += np.bincount(deployed.fragment, sic, size)
+        return float(sic.sum())
+
+    def _close_windows(self, busy: Floats) -> float:
+        """Each fragment, once a second, hands on what its window holds: law 2."""
+        work, delta = self.deployment.work, self.scenario.interval
+        ends = np.floor(self.now / WINDOW + self._phase)
+        closes = ends > np.floor((self.now - delta) / WINDOW + self._phase)
+        closes &= self._alive[self.deployment.site_of] & (self._held > 0)
+        fragments = np.flatnonzero(closes)
+        tuples = np.minimum(self._held[fragments], work.emits[fragments])
+        sic, after = self._held_sic[fragments], busy[self.deployment.site_of[fragments]]
+        root = work.root[fragments]
+        inner = ~root
+        self._partials.send(fragments[inner], tuples[inner], sic[inner], after[inner])
+        self._results.send(work.query[fragments[root]], tuples[root], sic[root], after[root])
+        self._held[fragments] = self._held_sic[fragments] = 0.0
+        return float(sic.sum())
+
+    def _tell(self) -> None:
+        _, sic = self._results.arrive()
+        self._coordinators.hear(self.now, sic, self._failures.silent(self.now))
+
+
+def _sites(scenario: Scenario, deployed: Deployment) -> list[Site]:
+    settings = Settings(
+        interval=scenario.interval,
+        stw=scenario.stw,
+        policy=get("uniform" if scenario.policy == "random" else scenario.policy),
+        headroom=HEADROOM,
+    )
+    share = np.where(deployed.partial, 0.0, deployed.work.share[deployed.origin])
+    return [
+        Site(deployed.strata[mine], share[mine], deployed.partial[mine], settings)
+        for mine in deployed.slices()
+    ]
+
+
+HEADROOM = 0.99
+"""A simulated machine has next to no noise that a site would need room for."""

@@ -1,0 +1,147 @@
+"""What is measured in a run, and the figures that a scenario answers with."""
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.fairness import Spread, jain, spread
+from penstock.sim.deployment import Deployment
+from penstock.sim.scenario import Scenario
+from penstock.types import Floats
+
+if TYPE_CHECKING:
+    from penstock.sim.engine import Step
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of a run: its figures, without the time before it settled."""
+
+    scenario: Scenario
+    deployment: Deployment
+    sic: Floats
+    """Of each query, the mean over the time that it was measured; NaN where it never was."""
+    times: Floats
+    over_time: Floats
+    """Every query's SIC at every step, from the start on; NaN while it is not there."""
+    utilisation: Floats
+    """Of each site."""
+    shed_share: Floats
+    tuples: dict[str, int]
+
+    @property
+    def measured(self) -> Floats:
+        return self.sic[~np.isnan(self.sic)]
+
+    @property
+    def spread(self) -> Spread:
+        return spread(self.measured)
+
+    def jain_over_time(self) -> Floats:
+        """At every step, over the queries that are there."""
+        return np.array([_jain(row) for row in self.over_time])
+
+    def settled(self) -> Floats:
+        """The steps that are measured."""
+        return np.flatnonzero(self.times > self.scenario.unmeasured).astype(np.float64)
+
+    def json(self) -> dict[str, Any]:
+        figures = asdict(self.spread)
+        work = self.deployment.work
+        return {
+            "mean_sic": figures["mean"],
+            "jain": figures["jain"],
+            "std": figures["std"],
+            "iqr": figures["iqr"],
+            "q95_q05": figures["q95_q05"],
+            "queries": [
+                {"id": name, "kind": kind, "fragments": fragments, "sic": _number(sic)}
+                for name, kind, fragments, sic in zip(
+                    work.ids,
+                    work.kinds,
+                    work.fragments.tolist(),
+                    self.sic.tolist(),
+                    strict=True,
+                )
+            ],
+            "sites": [
+                {"id": number, "utilisation": used, "shed_share": shed}
+                for number, (used, shed) in enumerate(
+                    zip(self.utilisation.tolist(), self.shed_share.tolist(), strict=True)
+                )
+            ],
+            "tuples": self.tuples,
+        }
+
+
+class Books:
+    """Adds a run up, step by step."""
+
+    def __init__(self, scenario: Scenario, deployment: Deployment) -> None:
+        self._scenario, self._deployment = scenario, deployment
+        self._times: list[float] = []
+        self._sic: list[Floats] = []
+        strata = len(deployment.strata)
+        self._arrived, self._admitted = np.zeros(strata), np.zeros(strata)
+        self._shed, self._lost = np.zeros(strata), np.zeros(strata)
+        self._busy = np.zeros(deployment.sites)
+
+    def note(self, step: "Step", sic: Floats) -> None:
+        self._times.append(step.now)
+        self._sic.append(sic)
+        self._arrived += step.arrived
+        self._admitted += step.admitted
+        self._shed += step.shed
+        self._lost += step.lost
+
+    def worked(self, seconds: Floats) -> None:
+        self._busy += seconds
+
+    def outcome(self) -> Outcome:
+        times = np.array(self._times)
+        over_time = np.where(self._there(times), np.array(self._sic), np.nan)
+        sites, site = self._deployment.sites, self._deployment.site
+        decided = np.bincount(site, self._admitted + self._shed, sites)
+        shed = np.bincount(site, self._shed, sites)
+        waiting = self._arrived - self._admitted - self._shed - self._lost
+        totals = {
+            "arrived": self._arrived,
+            "admitted": self._admitted,
+            "shed": self._shed,
+            "lost": self._lost,
+            "waiting": waiting,
+        }
+        measured = times > self._scenario.unmeasured
+        return Outcome(
+            scenario=self._scenario,
+            deployment=self._deployment,
+            sic=_mean(over_time[measured]),
+            times=times,
+            over_time=over_time,
+            utilisation=np.minimum(self._busy / max(times[-1], 1e-9), 1.0),
+            shed_share=np.divide(shed, decided, out=np.zeros(sites), where=decided > 0),
+            tuples={name: int(column.sum()) for name, column in totals.items()},
+        )
+
+    def _there(self, times: Floats) -> Any:
+        """A query is measured from one STW after it came until it goes."""
+        work = self._deployment.work
+        now = times[:, None]
+        return (now >= work.start + self._scenario.stw) & (now <= work.until)
+
+
+def _mean(rows: Floats) -> Floats:
+    there = ~np.isnan(rows)
+    count = there.sum(axis=0)
+    total = np.where(there, rows, 0.0).sum(axis=0)
+    return np.divide(total, count, out=np.full(count.size, np.nan), where=count > 0)
+
+
+def _jain(values: Floats) -> float:
+    there = values[~np.isnan(values)]
+    return jain(there) if there.size else 1.0
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value

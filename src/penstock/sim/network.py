@@ -1,0 +1,81 @@
+"""Links with latency: what is sent at the end of a batch arrives some intervals later."""
+
+import numpy as np
+
+from penstock.types import Floats, Ints
+
+
+class Mail:
+    """Tuples and the SIC they carry, on their way to numbered receivers.
+
+    Time moves in steps; whatever arrives within a step is there at its end, when sites shed.
+    """
+
+    def __init__(self, receivers: int, interval: float, latency: float, longest: float) -> None:
+        self._interval, self._latency = interval, latency
+        self._slots = int(np.ceil((longest + latency) / interval)) + 2
+        self._tuples = np.zeros((self._slots, receivers))
+        self._sic = np.zeros((self._slots, receivers))
+        self._now = 0
+
+    def send(self, to: Ints, tuples: Floats, sic: Floats, after: Floats) -> None:
+        """Sends, ``after`` so many seconds; nobody is sent to twice in one call."""
+        steps = np.ceil((after + self._latency) / self._interval - 1e-9).astype(np.int64)
+        slot = (self._now + np.clip(steps, 1, self._slots - 1)) % self._slots
+        self._tuples[slot, to] += tuples
+        self._sic[slot, to] += sic
+
+    def arrive(self) -> tuple[Floats, Floats]:
+        """One step later: what has come for each receiver."""
+        self._now += 1
+        slot = self._now % self._slots
+        tuples, sic = self._tuples[slot].copy(), self._sic[slot].copy()
+        self._tuples[slot] = self._sic[slot] = 0.0
+        return tuples, sic
+
+    def under_way(self) -> float:
+        """The SIC of everything that was sent and has not come."""
+        return float(self._sic.sum())
+
+
+class Sliding:
+    """Sums over the last intervals, one for each of many."""
+
+    def __init__(self, slots: int, size: int) -> None:
+        self._ring = np.zeros((slots, size))
+        self._next = 0
+
+    def add(self, values: Floats) -> Floats:
+        """With one more interval: the sums."""
+        self._ring[self._next % len(self._ring)] = values
+        self._next += 1
+        return np.asarray(self._ring.sum(axis=0))
+
+
+class Coordinators:
+    """One for each query: it adds up the SIC of results over the STW, and tells every site.
+
+    What it tells is late by the link; a coordinator that is down says nothing new.
+    """
+
+    def __init__(self, queries: int, slots: int, interval: float, latency: float) -> None:
+        self._results = Sliding(slots, queries)
+        self._late = max(1, int(np.ceil(latency / interval - 1e-9)))
+        self._said = np.zeros((self._late, queries))
+        self._at = np.zeros((self._late, queries))
+        self._next = 0
+        self.sic: Floats = np.zeros(queries)
+
+    def hear(self, now: float, results: Floats, down: Ints) -> None:
+        """The SIC of results that came in this interval."""
+        self.sic = np.minimum(self._results.add(results), 1.0)
+        slot, before = self._next % self._late, (self._next - 1) % self._late
+        said, at = self.sic.copy(), np.full(self.sic.size, now)
+        said[down], at[down] = self._said[before, down], self._at[before, down]
+        self._said[slot], self._at[slot] = said, at
+        self._next += 1
+
+    def news(self) -> tuple[Floats, Floats]:
+        """What reaches sites now: SIC, and when it was true."""
+        slot = self._next % self._late
+        return self._said[slot], self._at[slot]

@@ -1,0 +1,179 @@
+"""The scenario of a simulation: a YAML file, checked, with every default in one place."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from penstock.durations import seconds
+from penstock.policy import get
+from penstock.sim.workload import KINDS
+from penstock.types import PenstockError
+from penstock.yaml_places import Document
+
+Seconds = Annotated[float, BeforeValidator(seconds)]
+Span = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
+
+
+class Part(BaseModel):
+    """A mapping of the file; a key that it does not know is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Sites(Part):
+    count: int = Field(gt=0, le=10_000)
+    capacity: Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
+    """Tuples a second; one number for all, or one for each."""
+    latency: Seconds = 0.005
+    """Between any two sites."""
+
+    @model_validator(mode="after")
+    def _one_for_each(self) -> "Sites":
+        if isinstance(self.capacity, list) and len(self.capacity) != self.count:
+            raise ValueError(f"{len(self.capacity)} capacities for {self.count} sites")
+        return self
+
+    def capacities(self) -> list[float]:
+        if isinstance(self.capacity, list):
+            return self.capacity
+        return [self.capacity] * self.count
+
+
+def _range(value: Any) -> Any:
+    """``3`` and ``1-6``, as people write them."""
+    match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", str(value))
+    if match is None:
+        raise ValueError(f"{value!r} is not a number such as 3 or a range such as 1-6")
+    low, high = int(match[1]), int(match[2] or match[1])
+    if not 1 <= low <= high:
+        raise ValueError(f"{value!r} is not a range: it begins with 1 or more and does not fall")
+    return low, high
+
+
+def _kind(value: Any) -> Any:
+    if value not in KINDS:
+        raise ValueError(f"{value!r} is not a kind: there are {', '.join(KINDS)}")
+    return value
+
+
+class QueryGroup(Part):
+    """So many queries of a kind; each draws its number of fragments from the range."""
+
+    kind: Annotated[str, BeforeValidator(_kind)]
+    count: int = Field(gt=0, le=1_000_000)
+    fragments: Annotated[tuple[int, int], BeforeValidator(_range)] = (1, 1)
+    start: Seconds = Field(0.0, alias="from")
+    until: Seconds | None = None
+    weight: float = Field(1.0, gt=0)
+
+    @model_validator(mode="after")
+    def _possible(self) -> "QueryGroup":
+        if self.fragments[1] > 1 and not KINDS[self.kind].divisible:
+            raise ValueError(f"a query of kind {self.kind!r} has one source and one fragment")
+        if self.until is not None and self.until <= self.start:
+            raise ValueError("'until' comes after 'from'")
+        return self
+
+
+class Burst(Part):
+    """A share of its time a source sends so many times as much as in the rest of it.
+
+    With ``keep_mean`` the rate of the scenario is the mean over both, so that bursts move load
+    but do not add any; without, it is the rate between bursts, and the load rises.
+    """
+
+    share: float = Field(gt=0, lt=1)
+    factor: float = Field(gt=1)
+    length: Span = 1.0
+    """Of a burst, on average."""
+    keep_mean: bool = True
+
+
+class Change(Part):
+    at: Seconds
+    factor: float = Field(ge=0)
+
+
+class Sources(Part):
+    rate: float = Field(150.0, gt=0)
+    """Tuples a second of each source."""
+    batches: float = Field(3.0, gt=0)
+    """That a source sends in a second."""
+    burst: Burst | None = None
+    profile: list[Change] = []
+    """From a time on, all rates are multiplied by a factor."""
+
+
+class Failure(Part):
+    site: int | None = Field(None, ge=0)
+    coordinator: str | None = None
+    """The id of a query; ``all`` for every coordinator."""
+    at: Seconds
+    lasts: Span = Field(alias="for")
+
+    @model_validator(mode="after")
+    def _of_something(self) -> "Failure":
+        if (self.site is None) == (self.coordinator is None):
+            raise ValueError("a failure names either a site or a coordinator")
+        return self
+
+
+Placement = Literal["zipf", "uniform", "round-robin", "by-load"]
+
+
+def _policy(value: Any) -> Any:
+    if value != "random":
+        try:
+            get(str(value))
+        except PenstockError as error:
+            raise ValueError(str(error)) from None
+    return value
+
+
+class Scenario(Part):
+    seed: int = Field(0, ge=0)
+    duration: Span = 300.0
+    interval: Span = 0.25
+    stw: Span = 10.0
+    warm_up: Seconds | None = None
+    """Not measured; two STWs, or half of a short run."""
+    policy: Annotated[str, BeforeValidator(_policy)] = "balance-sic"
+    update_sic: bool = True
+    """Whether coordinators tell sites how their queries fare."""
+    sites: Sites
+    queries: list[QueryGroup] = Field(min_length=1)
+    placement: Placement = "uniform"
+    sources: Sources = Sources()
+    failures: list[Failure] = []
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Scenario":
+        if self.stw < 2 * self.interval:
+            raise ValueError("the STW covers at least two intervals")
+        if self.duration < 2 * self.stw:
+            raise ValueError("a run lasts for at least two STWs")
+        for number, failure in enumerate(self.failures):
+            if failure.site is not None and failure.site >= self.sites.count:
+                raise ValueError(
+                    f"failures[{number}]: there is no site {failure.site}: they are numbered from 0"
+                )
+        return self
+
+    @property
+    def unmeasured(self) -> float:
+        return min(2 * self.stw, self.duration / 2) if self.warm_up is None else self.warm_up
+
+    @property
+    def steps(self) -> int:
+        return round(self.duration / self.interval)
+
+    def changed(self, **values: Any) -> "Scenario":
+        """The same with some values replaced, checked again."""
+        return Scenario.model_validate({**self.model_dump(by_alias=True), **values})
+
+
+def load(path: Path) -> Scenario:
+    """A scenario from a file; an error says file, line, key and remedy."""
+    return Document.read(path).fit(Scenario)

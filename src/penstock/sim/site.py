@@ -1,0 +1,72 @@
+"""A site: the same controller as on Spark, fed with what waits in its input buffer."""
+
+import numpy as np
+
+from penstock.controller import Controller
+from penstock.settings import Settings
+from penstock.state import State
+from penstock.types import Batch, Bools, Floats, Outlook, Plan, Report, Stratum, Tally, Told
+
+JOB = "site"
+
+
+class Site:
+    """Turns counts into reports and plans into rates, in the order of its own strata."""
+
+    def __init__(
+        self, strata: tuple[Stratum, ...], shares: Floats, partial: Bools, settings: Settings
+    ) -> None:
+        self.strata, self._controller = strata, Controller(settings)
+        self._keys = [(s.query, s.source) for s in strata]
+        self._known_shares = shares
+        self.partials = slice(int((~partial).sum()), None)
+        """Strata of partial results; they come last."""
+        self.reset()
+
+    def reset(self) -> None:
+        """As after a crash: everything is forgotten."""
+        self._state = State()
+        self._plan_strata: tuple[Stratum, ...] = ()
+        self._places = np.empty(0, dtype=np.int64)
+        self._finished: tuple[Batch, ...] = ()
+        self._number = 0
+        self._started: float | None = None
+        self._told_shares = False
+
+    def decide(
+        self, now: float, waiting: Floats, shares: Floats, told: dict[str, Told]
+    ) -> tuple[Floats, Floats]:
+        """Rates, and what a tuple is worth, for each stratum. ``shares`` are of the partials."""
+        interval = self._controller.settings.interval
+        waited = interval if self._started is None else now - self._started
+        tally = Tally(self.strata, waiting, np.zeros(waiting.size))
+        outlook = Outlook(JOB, waited, int(waiting.sum()), tally)
+        report = Report(now, self._finished, outlook, told, self._news_of_shares(shares))
+        self._state, plan = self._controller.step(self._state, report)
+        self._started, self._finished = now, ()
+        return self._in_order(plan)
+
+    def finish(self, seconds: float, waiting: Floats, admitted: Floats) -> None:
+        """The batch that was decided on last has run."""
+        assert self._started is not None
+        counts = Tally(self.strata, waiting, admitted)
+        self._finished = (Batch(JOB, self._number, self._started, seconds, counts),)
+        self._number += 1
+
+    def _news_of_shares(self, shares: Floats) -> dict[tuple[str, str], float]:
+        news = dict(zip(self._keys[self.partials], shares.tolist(), strict=True))
+        if not self._told_shares:
+            self._told_shares = True
+            own = self._known_shares.tolist()
+            return {**dict(zip(self._keys, own, strict=True)), **news}
+        return news
+
+    def _in_order(self, plan: Plan) -> tuple[Floats, Floats]:
+        if plan.strata is not self._plan_strata:
+            place = {stratum: i for i, stratum in enumerate(self.strata)}
+            found = [place[stratum] for stratum in plan.strata]
+            self._plan_strata, self._places = plan.strata, np.array(found, dtype=np.int64)
+        rates = np.full(len(self.strata), plan.default_rate)
+        worth = np.full(len(self.strata), plan.default_sic)
+        rates[self._places], worth[self._places] = plan.rates, plan.sic
+        return rates, worth

@@ -1,0 +1,136 @@
+"""Queries of THEMIS, table 1, cut into fragments and laid out as a graph.
+
+Each fragment connects to sources of its own and does what the whole query does, on its part, once
+a second. AVG-all is a *tree*: a root fragment takes the partial results of all others. TOP-5 and
+COV are *chains*: each fragment hands its partial result to the next, and the last one has the
+result (THEMIS, section 7, "Experimental set-up").
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from penstock.types import Bools, Floats, Ints
+
+WINDOW = 1.0
+"""Seconds over which every kind aggregates."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A query of table 1: per fragment its sources, its operators, and the tuples it emits."""
+
+    sources: int
+    operators: int
+    emits: int
+    """Tuples a window, at most."""
+    shape: Literal["tree", "chain"] = "chain"
+    divisible: bool = True
+
+
+KINDS = {
+    "avg": Kind(1, 3, 1, divisible=False),
+    "max": Kind(1, 3, 1, divisible=False),
+    "count": Kind(1, 4, 1, divisible=False),
+    "avg-all": Kind(10, 13, 1, "tree"),
+    "top-5": Kind(20, 29, 5),
+    "cov": Kind(2, 5, 1),
+}
+"""The paper does not count the operators of the aggregate kinds: receiver, window, aggregate, and
+a filter for COUNT."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries as a scenario asks for them: all of one kind and one length of life."""
+
+    kind: str
+    fragments: tuple[int, int]
+    count: int = 1
+    start: float = 0.0
+    until: float = np.inf
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Queries and their fragments, in columns. Fragments of a query are next to each other."""
+
+    ids: tuple[str, ...]
+    kinds: tuple[str, ...]
+    weight: Floats
+    start: Floats
+    until: Floats
+    first: Ints
+    """The first fragment of each query; its root is the first one, too."""
+    query: Ints
+    """Of each fragment, and so on."""
+    down: Ints
+    """The fragment that takes its partial results; -1 for the root."""
+    sources: Ints
+    emits: Ints
+
+    @property
+    def root(self) -> Bools:
+        return self.down < 0
+
+    @property
+    def fragments(self) -> Ints:
+        """Of each query, how many."""
+        return np.diff(self.first, append=self.query.size)
+
+    @property
+    def share(self) -> Floats:
+        """Of each fragment: the part of its query's SIC that its own sources carry."""
+        all_sources = np.bincount(self.query, self.sources)
+        return self.sources / all_sources[self.query]
+
+    @property
+    def depth(self) -> Ints:
+        """Hops from each fragment to its root."""
+        depth = np.zeros(self.query.size, dtype=np.int64)
+        for fragment in np.flatnonzero(~self.root):  # a fragment comes after the one it feeds
+            depth[fragment] = depth[self.down[fragment]] + 1
+        return depth
+
+
+def workload(groups: list[Asked], rng: np.random.Generator) -> Workload:
+    """Draws each query's number of fragments and lays the fragments out."""
+    ids: list[str] = []
+    kinds: list[str] = []
+    terms: list[tuple[float, float, float]] = []
+    sizes: list[int] = []
+    down: list[int] = []
+    named: Counter[str] = Counter()
+    for group in groups:
+        drawn = rng.integers(group.fragments[0], group.fragments[1] + 1, group.count).tolist()
+        for size in drawn:
+            ids.append(f"{group.kind}-{named[group.kind]}")
+            named[group.kind] += 1
+            kinds.append(group.kind)
+            terms.append((group.weight, group.start, group.until))
+            sizes.append(size)
+            down += _edges(KINDS[group.kind].shape, len(down), size)
+    query = np.repeat(np.arange(len(ids)), sizes)
+    by_query = [KINDS[kind] for kind in kinds]
+    weight, start, until = np.array(terms).T
+    return Workload(
+        ids=tuple(ids),
+        kinds=tuple(kinds),
+        weight=weight,
+        start=start,
+        until=until,
+        first=np.cumsum([0, *sizes[:-1]]),
+        query=query,
+        down=np.array(down, dtype=np.int64),
+        sources=np.array([kind.sources for kind in by_query], dtype=np.int64)[query],
+        emits=np.array([kind.emits for kind in by_query], dtype=np.int64)[query],
+    )
+
+
+def _edges(shape: str, first: int, size: int) -> list[int]:
+    if shape == "tree":
+        return [-1] + [first] * (size - 1)
+    return [-1, *range(first, first + size - 1)]
