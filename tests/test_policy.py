@@ -217,7 +217,7 @@ def test_floors_are_met_where_they_can_be(case: tuple[Demand, float], floors: li
     demand, capacity = case
     plain = demand.queries
     queries = Queries(plain.sic, plain.weight, np.array(floors[: len(plain)]), plain.ceiling)
-    promised = Demand(queries, demand.query, demand.tuples, demand.sic, demand.cost)
+    promised = replace(demand, queries=queries)
     rates = BalanceSic().rates(promised, capacity)
     assert promised.spent(rates) <= capacity * (1 + 1e-9) + 1e-12
     reached = promised.reached(rates)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.types import Count, Floats, Ints, Stratum, Tally
+from penstock.types import Bools, Count, Floats, Ints, Stratum, Tally
 
 Shares = Mapping[tuple[str, str], float]
 """By query and source: the SIC that a whole STW of it carries."""
@@ -57,6 +57,12 @@ class Index:
             return np.arange(len(strata))
         found = [self.place.get(stratum, -1) for stratum in strata]
         return np.array(found, dtype=np.int64)
+
+    def of_sources(self, some: frozenset[tuple[str, str]]) -> Bools:
+        """Which strata belong to one of these sources."""
+        if not some:
+            return np.zeros(len(self.strata), dtype=np.bool_)
+        return np.array([name in some for name in self.sources])[self.source]
 
 
 @dataclass(frozen=True)
@@ -164,6 +170,8 @@ class Standing:
     """Of each query, over the STW."""
     tuple_sic: Floats
     """Of one tuple of each stratum: ``1 / (n_s · |S|)`` with n_s for a whole STW."""
+    gained: Floats
+    """By each stratum for its query, over the STW."""
 
     @classmethod
     def of(
@@ -183,7 +191,8 @@ class Standing:
         age = np.zeros(sources)
         np.maximum.at(age, source, seen)  # a source is as old as its oldest stratum
         worth = age * share / np.maximum(tuples, 1.0)
-        return cls(index.queries, index.query, np.minimum(sic, 1.0), worth[source])
+        gained = (share / np.maximum(tuples, 1.0))[source] * admitted
+        return cls(index.queries, index.query, np.minimum(sic, 1.0), worth[source], gained)
 
     def by_name(self) -> dict[str, float]:
         return dict(zip(self.queries, self.sic.tolist(), strict=True))

@@ -7,10 +7,7 @@ answer a plan. No Spark, no clock, no I/O: the simulator and the Spark runtime r
 *How much* is answered by ``capacity``: every job has a budget a batch, and all of them share the
 site's processors.
 
-*Whose.* The policy divides it. A query's standing combines where it is over the past STW with
-where this plan would take it, in equal parts. Correcting the whole past in one interval instead,
-as THEMIS' projection taken literally does, repeats every disturbance once an STW for ever; by
-half, it dies out, and the long run is the same.
+*Whose.* The policy divides it between queries; ``projection`` says where each of them stands.
 
 *Which.* Strata in descending SIC per unit of cost. A small share of the capacity samples every
 stratum that waits, whatever it is worth, so that none is forgotten (law 10).
@@ -22,9 +19,11 @@ import numpy as np
 
 from penstock.account import Account, Standing
 from penstock.capacity import SOME, Capacity, Forecast
-from penstock.settings import Settings, Terms
-from penstock.state import Job, State, elsewhere, learn, remember
-from penstock.types import Bools, Demand, Floats, Outlook, PenstockError, Plan, Queries, Report
+from penstock.projection import Project, Projection, project
+from penstock.rounding import take_whole
+from penstock.settings import Settings
+from penstock.state import Job, State, learn, remember
+from penstock.types import Bools, Demand, Floats, Outlook, PenstockError, Plan, Report
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class Controller:
     """Decides; it holds no state of its own, so that a decision can be repeated."""
 
     settings: Settings = field(default_factory=Settings)
+    project: Project = project
 
     @property
     def _capacity(self) -> Capacity:
@@ -110,8 +110,12 @@ class Controller:
         site = min(
             self._capacity.of_site(state, forecast), float((forecast.tuples * work)[mine].sum())
         )
+        assert state.account is not None
+        projected = self.project(
+            state, state.account, standing, forecast, report.now, self.settings
+        )
         for _ in range(ROUNDS):
-            rates[mine] = self._divide(standing, forecast, report, state, mine, work, site)
+            rates[mine] = self._divide(standing, projected, forecast, mine, work, site)
             tightest = 1.0
             for number in known:
                 own = forecast.job == number
@@ -126,9 +130,8 @@ class Controller:
     def _divide(
         self,
         standing: Standing,
+        projected: Projection,
         forecast: Forecast,
-        report: Report,
-        state: State,
         mine: Bools,
         cost: Floats,
         capacity: float,
@@ -141,34 +144,16 @@ class Controller:
         capacity = max(capacity, self.settings.explore * total * EXPLORE_AT_LEAST)
         least = min(EXPLORE_AT_MOST, self.settings.explore * capacity / total)
         demand = Demand(
-            queries=self._standings(standing, report, state),
+            queries=projected.queries,
             query=standing.query[mine],
             tuples=tuples * (1 - least),
-            sic=standing.tuple_sic[mine] * self.settings.gain,
+            sic=projected.sic[mine],
             cost=cost,
+            paid=projected.partial[mine],
         )
-        rates = self.settings.policy.rates(demand, capacity - least * total)
-        return least + (1 - least) * np.asarray(rates, dtype=np.float64)
-
-    def _standings(self, standing: Standing, report: Report, state: State) -> Queries:
-        """Where each query stands: its past STW, with what other sites contribute to it and will
-        contribute while the plan lasts.
-
-        The plan adds what is admitted here; see `Settings.gain` for what it counts.
-        """
-        ahead = self.settings.gain * self.settings.interval / self.settings.window
-        others = elsewhere(state, standing.queries, report.now, self.settings.window)
-        past = standing.sic + others
-        if not self.settings.terms:
-            return Queries.of(past + ahead * others)
-        terms = [self.settings.terms.get(query, Terms()) for query in standing.queries]
-        promised = np.array([t.floor if t.floor > 0 else -np.inf for t in terms])
-        return Queries(
-            sic=past + ahead * others,
-            weight=np.array([t.weight for t in terms]),
-            floor=ahead * promised + past,
-            ceiling=ahead * np.array([t.ceiling for t in terms]) + past,
-        )
+        left = capacity - least * total
+        rates = np.asarray(self.settings.policy.rates(demand, left), dtype=np.float64)
+        return least + (1 - least) * take_whole(demand, rates, left)
 
     def _check(self, rates: Floats) -> None:
         if rates.size and not (rates.min() >= 0.0 and rates.max() <= 1.0 + 1e-9):

@@ -32,23 +32,10 @@ class Settings:
     cores: float = 1.0
     """Processor seconds that the site has in a second."""
     terms: Mapping[str, Terms] = field(default_factory=dict)
-    horizon: float | None = None
-    """Seconds of admissions at a plan's rates that weigh against the past STW; see `gain`."""
     news_lag: float = 0.0
     """Seconds from an admission here until it shows in the result SIC that a coordinator tells."""
     intervals: Mapping[str, float] = field(default_factory=dict)
     """Of jobs whose trigger differs from the site's."""
-
-    @property
-    def gain(self) -> float:
-        """How much a plan's interval counts against the past STW.
-
-        Over m intervals a disturbance dies out by this factor an STW (1: never). At m, the plan
-        counts as much as the whole past: quick, but streams that come in lumps, as partial
-        results do, then swing. A horizon of a tenth of the STW is a good middle.
-        """
-        horizon = self.window / 10 if self.horizon is None else self.horizon
-        return self.window / max(horizon, self.interval)
 
     def interval_of(self, job: str) -> float:
         return self.intervals.get(job, self.interval)

@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock.account import Account
 from penstock.cost import ThreeTermCost
+from penstock.policy.base import keeps_paid
 from penstock.settings import Settings
 from penstock.types import Batch, Floats, Report, Stratum, Tally, Told
 
@@ -38,6 +39,8 @@ class State:
     """When, and what this site contributed to each query's SIC over the STW before; of late."""
     shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """What each source carries of its query's SIC, where somebody said so."""
+    partial: frozenset[tuple[str, str]] = frozenset()
+    """Sources that are partial results of other sites."""
     overloaded: bool = False
 
 
@@ -81,7 +84,10 @@ def remember(state: State, report: Report, settings: Settings) -> State:
     a query once more for what is already on its way is how several sites come to swing together.
     """
     assert state.account is not None
+    partial = state.partial | report.partial
     shares = {**state.shares, **report.shares} if report.shares else state.shares
+    if keeps_paid(settings.policy):
+        shares = {**shares, **dict.fromkeys(partial, 0.0)}  # not ours to give, so not our share
     mine = state.account.sic(shares)
     since = report.now - settings.window
     own = (*(entry for entry in state.own if entry[0] > since), (report.now, mine))
@@ -89,7 +95,7 @@ def remember(state: State, report: Report, settings: Settings) -> State:
     for query, news in report.told.items():
         if 0.0 <= news.sic <= 1.0:  # nonsense is not believed (law 9)
             told[query] = (news, _at(own, news.at - settings.news_lag).get(query, 0.0))
-    return replace(state, shares=shares, own=own, told=told)
+    return replace(state, shares=shares, partial=partial, own=own, told=told)
 
 
 def _at(own: tuple[tuple[float, Mapping[str, float]], ...], time: float) -> Mapping[str, float]:

@@ -71,6 +71,8 @@ class Demand:
     """Of one tuple."""
     cost: Floats
     """Of one tuple, in the unit of the capacity."""
+    paid: Bools
+    """Partial results: other sites have worked for them."""
 
     @classmethod
     def of(
@@ -80,9 +82,11 @@ class Demand:
         tuples: npt.ArrayLike,
         sic: npt.ArrayLike,
         cost: npt.ArrayLike = 1.0,
+        paid: npt.ArrayLike = False,
     ) -> "Demand":
         index = np.atleast_1d(np.asarray(query, dtype=np.int64))
-        return cls(queries, index, *(_filled(x, index.size) for x in (tuples, sic, cost)))
+        columns = (_filled(x, index.size) for x in (tuples, sic, cost))
+        return cls(queries, index, *columns, np.broadcast_to(np.asarray(paid, np.bool_), index.shape))
 
     def __len__(self) -> int:
         return self.query.size
@@ -225,6 +229,8 @@ class Report:
     """What a whole STW of a query's source carries of the query's SIC, where that is known: one
     over all its sources, wherever they are, or, of partial results, what these brought along. The
     sources that are seen here share evenly unless told."""
+    partial: frozenset[tuple[str, str]] = frozenset()
+    """Queries' sources that are partial results of other sites."""
     gone: tuple[str, ...] = ()
     """Jobs that stopped or failed: their share goes to the others."""
 

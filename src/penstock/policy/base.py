@@ -21,3 +21,12 @@ class Policy(Protocol):
     name: ClassVar[str]
 
     def rates(self, demand: Demand, capacity: float) -> Floats: ...
+
+
+def keeps_paid(policy: Policy) -> bool:
+    """Whether a policy admits partial results of other sites whatever their query's standing.
+
+    It says so with ``keeps_paid = True``. A query's standing then counts what passes through
+    here as a contribution of others.
+    """
+    return bool(getattr(policy, "keeps_paid", False))

@@ -60,8 +60,8 @@ class Simulation:
         self._arrivals = Arrivals(scenario, deployed)
         self._failures = Failures(scenario.failures, deployed.sites, work.ids)
         latency = scenario.sites.latency
-        self._partials = Mail(work.query.size, delta, latency, LONGEST)
-        self._results = Mail(len(work.ids), delta, latency, LONGEST)
+        self._partials = Mail(work.query.size, delta, latency)
+        self._results = Mail(len(work.ids), delta, latency)
         self._coordinators = Coordinators(len(work.ids), slots, delta, latency)
         self._carried = Sliding(slots, len(deployed.strata))
         unit = np.where(deployed.partial, 1.0, self._arrivals.batch)
@@ -99,8 +99,9 @@ class Simulation:
     def step(self) -> Step:
         """Moves time to the end of the next interval, when sites shed."""
         self._number += 1
-        arrived = self._receive()
         lost_sic = self._fail()
+        left = self._close_windows()
+        arrived = self._receive()
         lost = np.where(self._alive[self.deployment.site], 0.0, self._waiting)
         self._waiting -= lost
         self._waiting_sic[lost > 0] = 0.0
@@ -108,9 +109,8 @@ class Simulation:
         worked = free[self.deployment.site]
         rates, worth = self._decide(free)
         admitted = self._gate.admit(self._waiting, rates, worked)
-        seconds = self._work(free, admitted)
+        self._work(free, admitted)
         entered = self._enter(admitted, worth, worked)
-        left = self._close_windows(seconds)
         self._tell()
         shed = np.where(worked, self._waiting - admitted, 0.0)
         self._waiting[worked] = self._waiting_sic[worked] = 0.0
@@ -177,8 +177,8 @@ class Simulation:
             )
         return rates, worth
 
-    def _work(self, free: Bools, admitted: Floats) -> Floats:
-        """Sites work on what they admitted; answers for how long from now on each is busy."""
+    def _work(self, free: Bools, admitted: Floats) -> None:
+        """Sites work on what they admitted, and are busy until it is done."""
         deployed = self.deployment
         seconds = np.bincount(deployed.site, admitted, deployed.sites) / deployed.capacity
         start = np.maximum(self.now, self._busy_until)
@@ -189,7 +189,6 @@ class Simulation:
                 float(seconds[number]), self._waiting[mine].copy(), admitted[mine]
             )
         self.books.worked(np.where(free, seconds, 0.0))
-        return np.asarray(np.maximum(self._busy_until - self.now, 0.0))
 
     def _enter(self, admitted: Floats, worth: Floats, worked: Bools) -> float:
         """Admitted tuples, with their SIC, join the windows of their fragments."""
@@ -203,19 +202,17 @@ class Simulation:
         self._held_sic += np.bincount(deployed.fragment, sic, size)
         return float(sic.sum())
 
-    def _close_windows(self, busy: Floats) -> float:
-        """Each fragment, once a second, hands on what its window holds: law 2."""
-        work, delta = self.deployment.work, self.scenario.interval
-        ends = np.floor(self.now / WINDOW + self._phase)
-        closes = ends > np.floor((self.now - delta) / WINDOW + self._phase)
-        closes &= self._alive[self.deployment.site_of] & (self._held > 0)
+    def _close_windows(self) -> float:
+        """Each fragment, once a second, hands on what its window holds, and all its SIC (law 2)."""
+        work, site = self.deployment.work, self.deployment.site_of
+        since = (self.now / WINDOW + self._phase) % 1.0 * WINDOW
+        closes = (since < self.scenario.interval) & self._alive[site] & (self._held > 0)
         fragments = np.flatnonzero(closes)
         tuples = np.minimum(self._held[fragments], work.emits[fragments])
-        sic, after = self._held_sic[fragments], busy[self.deployment.site_of[fragments]]
-        root = work.root[fragments]
+        sic, ago, root = self._held_sic[fragments], since[fragments], work.root[fragments]
         inner = ~root
-        self._partials.send(fragments[inner], tuples[inner], sic[inner], after[inner])
-        self._results.send(work.query[fragments[root]], tuples[root], sic[root], after[root])
+        self._partials.send(fragments[inner], tuples[inner], sic[inner], ago[inner])
+        self._results.send(work.query[fragments[root]], tuples[root], sic[root], ago[root])
         self._held[fragments] = self._held_sic[fragments] = 0.0
         return float(sic.sum())
 

@@ -11,26 +11,26 @@ class Mail:
     Time moves in steps; whatever arrives within a step is there at its end, when sites shed.
     """
 
-    def __init__(self, receivers: int, interval: float, latency: float, longest: float) -> None:
+    def __init__(self, receivers: int, interval: float, latency: float) -> None:
         self._interval, self._latency = interval, latency
-        self._slots = int(np.ceil((longest + latency) / interval)) + 2
+        self._slots = int(np.ceil(latency / interval)) + 2
         self._tuples = np.zeros((self._slots, receivers))
         self._sic = np.zeros((self._slots, receivers))
         self._now = 0
 
-    def send(self, to: Ints, tuples: Floats, sic: Floats, after: Floats) -> None:
-        """Sends, ``after`` so many seconds; nobody is sent to twice in one call."""
-        steps = np.ceil((after + self._latency) / self._interval - 1e-9).astype(np.int64)
-        slot = (self._now + np.clip(steps, 1, self._slots - 1)) % self._slots
-        self._tuples[slot, to] += tuples
-        self._sic[slot, to] += sic
+    def send(self, to: Ints, tuples: Floats, sic: Floats, ago: Floats) -> None:
+        """What was sent so many seconds before the end of this step, less than a step."""
+        steps = np.ceil((self._latency - ago) / self._interval - 1e-9).astype(np.int64)
+        slot = (self._now + np.maximum(steps, 0)) % self._slots
+        np.add.at(self._tuples, (slot, to), tuples)
+        np.add.at(self._sic, (slot, to), sic)
 
     def arrive(self) -> tuple[Floats, Floats]:
-        """One step later: what has come for each receiver."""
-        self._now += 1
+        """What has come for each receiver by the end of this step; the next step begins."""
         slot = self._now % self._slots
         tuples, sic = self._tuples[slot].copy(), self._sic[slot].copy()
         self._tuples[slot] = self._sic[slot] = 0.0
+        self._now += 1
         return tuples, sic
 
     def under_way(self) -> float:

@@ -41,7 +41,8 @@ class Site:
         waited = interval if self._started is None else now - self._started
         tally = Tally(self.strata, waiting, np.zeros(waiting.size))
         outlook = Outlook(JOB, waited, int(waiting.sum()), tally)
-        report = Report(now, self._finished, outlook, told, self._news_of_shares(shares))
+        partial = frozenset(self._keys[self.partials]) if self._number == 0 else frozenset()
+        report = Report(now, self._finished, outlook, told, self._news_of_shares(shares), partial)
         self._state, plan = self._controller.step(self._state, report)
         self._started, self._finished = now, ()
         return self._in_order(plan)
