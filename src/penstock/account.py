@@ -36,6 +36,10 @@ class Index:
     source: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Of each stratum, an index into ``sources``."""
     query_of_source: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    asked: dict[int, tuple[tuple[Stratum, ...], Ints]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The last answer of ``places``, by identity: a site asks for the same strata all the time."""
 
     @classmethod
     def of(cls, strata: tuple[Stratum, ...]) -> "Index":
@@ -53,10 +57,11 @@ class Index:
 
     def places(self, strata: tuple[Stratum, ...]) -> Ints:
         """Where these strata are; -1 where they are not."""
-        if strata is self.strata:
-            return np.arange(len(strata))
-        found = [self.place.get(stratum, -1) for stratum in strata]
-        return np.array(found, dtype=np.int64)
+        if id(strata) not in self.asked:
+            found = [self.place.get(stratum, -1) for stratum in strata]
+            self.asked.clear()
+            self.asked[id(strata)] = strata, np.array(found, dtype=np.int64)
+        return self.asked[id(strata)][1]
 
     def of_sources(self, some: frozenset[tuple[str, str]]) -> Bools:
         """Which strata belong to one of these sources."""
@@ -102,6 +107,7 @@ class Account:
         places = account.index.places(tally.strata)
         new = np.flatnonzero((places < 0) & (tally.arrived > 0))
         if new.size:
+            places = places.copy()
             places[new] = len(account.strata) + np.arange(new.size)
             account = account._with_new(tuple(tally.strata[i] for i in new), number)
         known = places >= 0

@@ -41,22 +41,19 @@ class Capacity:
 
     def forecast(self, state: State, account: Account, starting: Outlook | None) -> Forecast:
         """What each job's next batch brings: what waits, or the strata that it had of late."""
-        place = account.index.place
-        job_of = np.full(len(place), -1, dtype=np.int64)
-        tuples = np.zeros(len(place))
+        job_of = np.full(len(account.strata), -1, dtype=np.int64)
+        tuples = np.zeros(len(account.strata))
         expected: dict[str, float] = {}
         for number, (name, job) in enumerate(state.jobs.items()):
             expected[name] = self.expected(name, job, starting)
-            if starting is not None and starting.job == name and starting.waiting is not None:
-                mine = account.index.places(starting.waiting.strata)
-                known = mine >= 0
-                mine, counts = mine[known], starting.waiting.arrived[known]
-            else:
-                parts = {place[s]: part for s, part in job.mix.items() if s in place}
-                mine, mix = np.array(list(parts), dtype=np.int64), np.array(list(parts.values()))
-                counts = mix * (expected[name] / max(mix.sum(), 1e-12))
+            seen = starting.waiting if starting is not None and starting.job == name else None
+            comes = job.mix if seen is None else seen
+            places = account.index.places(comes.strata)
+            known = places >= 0
+            mine, counts = places[known], comes.arrived[known]
             job_of[mine] = number
-            tuples[mine] = counts
+            scale = 1.0 if seen is not None else expected[name] / max(counts.sum(), 1e-12)
+            tuples[mine] = counts * scale
         return Forecast(job_of, tuples, expected)
 
     def expected(self, name: str, job: Job, starting: Outlook | None) -> float:

@@ -33,6 +33,18 @@ The stream comes at multiples of what this machine turns out to manage, so any m
 same trouble. Ctrl-C ends it; where the output is no terminal it prints a line a second.
 """
 
+_SIMULATE_EXAMPLE = """\
+examples:
+
+  penstock simulate examples/scenarios/federation.yaml
+  penstock simulate examples/scenarios/federation.yaml --json --plot pictures/
+  penstock simulate examples/scenarios/planning.yaml --what-if queries=30:300:10 --at-least 0.5
+  penstock simulate examples/scenarios/planning.yaml --what-if sites=4:24:6 --at-least 0.5
+
+A scenario is a YAML file: sites with capacities, queries of some kinds cut into fragments, how
+they are placed, what sources send, and what fails. docs/simulator.md has every key.
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; bad input is one line on standard error and exit code 2."""
@@ -98,6 +110,26 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_argument("--seconds", type=float, default=90.0, help="length of the main runs")
     bench.add_argument("--json", type=Path, metavar="DIR", help="keep every figure here")
     bench.set_defaults(run=_bench)
+    simulate = commands.add_parser(
+        "simulate",
+        help="a federation of sites in simulation, and what-if questions about it",
+        description="Runs a scenario with the same controller and policies as on Spark, and says "
+        "how complete every query's results are and how fairly the loss is shared.",
+        epilog=_SIMULATE_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    simulate.add_argument("scenario", type=Path, metavar="SCENARIO.yaml")
+    simulate.add_argument("--json", action="store_true", help="all figures, as JSON")
+    simulate.add_argument("--plot", type=Path, metavar="DIR", help="draw pictures into DIR")
+    simulate.add_argument(
+        "--what-if",
+        metavar="DIAL=FROM:TO[:POINTS]",
+        help="sweep queries, sites, capacity or rate instead of one run",
+    )
+    simulate.add_argument(
+        "--at-least", type=_share, metavar="SIC", help="with --what-if: find where this is reached"
+    )
+    simulate.set_defaults(run=_simulate)
     reproduce = commands.add_parser(
         "reproduce",
         help="figures and tables of the papers, on this machine",
@@ -136,6 +168,18 @@ def _bench(options: argparse.Namespace) -> int:
     if unknown:
         raise PenstockError(f"unknown benchmark {unknown[0]!r}: there are {', '.join(BENCHES)}")
     return 0 if run(options.names or list(BENCHES), options.seconds, options.json) else 1
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from penstock.sim.command import simulate, what_if
+
+    if options.what_if is not None:
+        what_if(options.scenario, options.what_if, options.at_least, options.json, options.plot)
+    elif options.at_least is not None:
+        raise PenstockError("--at-least asks about a sweep: give --what-if, too")
+    else:
+        simulate(options.scenario, options.json, options.plot)
+    return 0
 
 
 def _reproduce(options: argparse.Namespace) -> int:

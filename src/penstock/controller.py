@@ -19,10 +19,11 @@ import numpy as np
 
 from penstock.account import Account, Standing
 from penstock.capacity import SOME, Capacity, Forecast
+from penstock.policy.base import is_blind
 from penstock.projection import Project, Projection, project
 from penstock.rounding import take_whole
 from penstock.settings import Settings
-from penstock.state import Job, State, learn, remember
+from penstock.state import Job, State, learn, remember, with_shares
 from penstock.types import Bools, Demand, Floats, Outlook, PenstockError, Plan, Report
 
 
@@ -47,22 +48,21 @@ class Controller:
                 jobs[batch.job] = learn(job, batch)
         jobs = {name: job for name, job in jobs.items() if name not in report.gone}
         account = account.slide(report.now)
-        state = remember(replace(state, jobs=jobs, account=account), report, self.settings)
-        plan = self._plan(state, report)
+        state = with_shares(replace(state, jobs=jobs, account=account), report, self.settings)
+        standing = account.by_query(state.shares)
+        state = remember(state, standing, report, self.settings)
+        plan = self._plan(state, account, standing, report)
         return replace(state, version=plan.version, overloaded=not plan.open), plan
 
-    def _plan(self, state: State, report: Report) -> Plan:
-        account = state.account
-        version = state.version + 1
-        if account is None or not account.strata:
+    def _plan(self, state: State, account: Account, standing: Standing, report: Report) -> Plan:
+        if not account.strata:
             return self._blind_plan(state, report.starting)
-        standing = account.by_query(state.shares)
         forecast = self._capacity.forecast(state, account, report.starting)
-        rates = self._allocate(state, standing, forecast, report)
+        rates = self._allocate(state, account, standing, forecast, report)
         self._check(rates)
         known = float((rates * forecast.tuples).sum() / max(forecast.tuples.sum(), 1e-12))
         return Plan(
-            version=version,
+            version=state.version + 1,
             strata=account.strata,
             rates=rates,
             sic=standing.tuple_sic,
@@ -85,7 +85,12 @@ class Controller:
     # --- allocate: under each job's budget, and under the site's processors --------------
 
     def _allocate(
-        self, state: State, standing: Standing, forecast: Forecast, report: Report
+        self,
+        state: State,
+        account: Account,
+        standing: Standing,
+        forecast: Forecast,
+        report: Report,
     ) -> Floats:
         """The most that the site can do such that every job stays within its budget.
 
@@ -110,10 +115,7 @@ class Controller:
         site = min(
             self._capacity.of_site(state, forecast), float((forecast.tuples * work)[mine].sum())
         )
-        assert state.account is not None
-        projected = self.project(
-            state, state.account, standing, forecast, report.now, self.settings
-        )
+        projected = self.project(state, account, standing, forecast, report.now, self.settings)
         for _ in range(ROUNDS):
             rates[mine] = self._divide(standing, projected, forecast, mine, work, site)
             tightest = 1.0
@@ -153,7 +155,9 @@ class Controller:
         )
         left = capacity - least * total
         rates = np.asarray(self.settings.policy.rates(demand, left), dtype=np.float64)
-        return least + (1 - least) * take_whole(demand, rates, left)
+        if not is_blind(self.settings.policy):
+            rates = take_whole(demand, rates, left)
+        return least + (1 - least) * rates
 
     def _check(self, rates: Floats) -> None:
         if rates.size and not (rates.min() >= 0.0 and rates.max() <= 1.0 + 1e-9):

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.account import Account
+from penstock.account import Account, Standing
 from penstock.cost import ThreeTermCost
 from penstock.policy.base import keeps_paid
 from penstock.settings import Settings
-from penstock.types import Batch, Floats, Report, Stratum, Tally, Told
+from penstock.types import Batch, Floats, Report, Tally, Told
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Job:
     """Tuples a second, of late."""
     last_start: float | None = None
     batch: int = -1
-    mix: Mapping[Stratum, float] = field(default_factory=dict)
-    """What a batch consists of, of late."""
+    mix: Tally = field(default_factory=lambda: Tally.of({}))
+    """What arrives in a batch, of late."""
 
 
 @dataclass(frozen=True)
@@ -64,38 +64,54 @@ def learn(job: Job, batch: Batch) -> Job:
     )
 
 
-def _mixed(mix: Mapping[Stratum, float], batch: Batch) -> dict[Stratum, float]:
+def _mixed(mix: Tally, batch: Batch) -> Tally:
     """Mostly the last batch: a stratum that is new, or floods, must be seen at once."""
-    old = {s: part * (1 - NEWS) for s, part in mix.items() if part > 0.01}
     tally = Tally.of(batch.counts)
+    if not mix:
+        return replace(tally, arrived=NEWS * tally.arrived)
+    if tally.strata is mix.strata:
+        return replace(tally, arrived=(1 - NEWS) * mix.arrived + NEWS * tally.arrived)
+    amounts = {
+        stratum: part * (1 - NEWS)
+        for stratum, part in zip(mix.strata, mix.arrived.tolist(), strict=True)
+        if part > 0.01
+    }
     for stratum, arrived in zip(tally.strata, (NEWS * tally.arrived).tolist(), strict=True):
-        old[stratum] = old.get(stratum, 0.0) + arrived
-    return old
+        amounts[stratum] = amounts.get(stratum, 0.0) + arrived
+    columns = np.array(list(amounts.values()))
+    return Tally(tuple(amounts), columns, np.zeros(columns.size))
 
 
 NEWS = 0.7
 """How much of what is expected of a batch's strata comes from the last batch."""
 
 
-def remember(state: State, report: Report, settings: Settings) -> State:
+def with_shares(state: State, report: Report, settings: Settings) -> State:
+    """With what was said of sources: their shares, and which are partial results."""
+    partial = state.partial | report.partial
+    shares = {**state.shares, **report.shares} if report.shares else state.shares
+    if partial and keeps_paid(settings.policy):
+        shares = {**shares, **dict.fromkeys(partial, 0.0)}  # not ours to give, so not our share
+    return replace(state, shares=shares, partial=partial)
+
+
+def remember(state: State, standing: Standing, report: Report, settings: Settings) -> State:
     """With what coordinators said, each beside our own share at the time that it speaks of.
 
     The news is old when it comes. What this site has admitted since is not in it yet, and to lift
     a query once more for what is already on its way is how several sites come to swing together.
     """
-    assert state.account is not None
-    partial = state.partial | report.partial
-    shares = {**state.shares, **report.shares} if report.shares else state.shares
-    if keeps_paid(settings.policy):
-        shares = {**shares, **dict.fromkeys(partial, 0.0)}  # not ours to give, so not our share
-    mine = state.account.sic(shares)
+    if not state.told and not report.told:
+        return state  # nobody tells, and nothing needs remembering
     since = report.now - settings.window
-    own = (*(entry for entry in state.own if entry[0] > since), (report.now, mine))
-    told = dict(state.told)
+    own = (*(entry for entry in state.own if entry[0] > since), (report.now, standing.by_name()))
+    told, then = dict(state.told), dict[float, Mapping[str, float]]()
     for query, news in report.told.items():
         if 0.0 <= news.sic <= 1.0:  # nonsense is not believed (law 9)
-            told[query] = (news, _at(own, news.at - settings.news_lag).get(query, 0.0))
-    return replace(state, shares=shares, partial=partial, own=own, told=told)
+            if news.at not in then:
+                then[news.at] = _at(own, news.at - settings.news_lag)
+            told[query] = (news, then[news.at].get(query, 0.0))
+    return replace(state, own=own, told=told)
 
 
 def _at(own: tuple[tuple[float, Mapping[str, float]], ...], time: float) -> Mapping[str, float]:

@@ -85,8 +85,9 @@ class Demand:
         paid: npt.ArrayLike = False,
     ) -> "Demand":
         index = np.atleast_1d(np.asarray(query, dtype=np.int64))
-        columns = (_filled(x, index.size) for x in (tuples, sic, cost))
-        return cls(queries, index, *columns, np.broadcast_to(np.asarray(paid, np.bool_), index.shape))
+        amounts = [_filled(x, index.size) for x in (tuples, sic, cost)]
+        marked = np.broadcast_to(np.asarray(paid, dtype=np.bool_), index.shape)
+        return cls(queries, index, amounts[0], amounts[1], amounts[2], marked)
 
     def __len__(self) -> int:
         return self.query.size

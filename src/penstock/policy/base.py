@@ -30,3 +30,10 @@ def keeps_paid(policy: Policy) -> bool:
     here as a contribution of others.
     """
     return bool(getattr(policy, "keeps_paid", False))
+
+
+def is_blind(policy: Policy) -> bool:
+    """Whether a policy gives its rates without a look at what tuples are worth (``blind = True``);
+    then nobody rounds them by what they are worth, either.
+    """
+    return bool(getattr(policy, "blind", False))

@@ -11,6 +11,7 @@ class Uniform:
     """``rate = capacity / total cost``; THEMIS' random shedder in expectation."""
 
     name: ClassVar[str] = "uniform"
+    blind: ClassVar[bool] = True
 
     def rates(self, demand: Demand, capacity: float) -> Floats:
         total = demand.total_cost()

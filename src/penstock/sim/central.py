@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack, vstack
 
 from penstock.sim.deployment import Deployment
 from penstock.sim.workload import WINDOW
@@ -25,9 +24,9 @@ TIGHT = 1e-7
 class Problem:
     """A deployment in steady state, as matrices over fragments."""
 
-    gain: csr_array
+    gain: Floats
     """Queries by fragments: SIC of keeping everything."""
-    load: csr_array
+    load: Floats
     """Sites by fragments: tuples a second of keeping everything."""
     room: Floats
     """Of each site, in tuples a second, when the partial results have passed."""
@@ -41,16 +40,11 @@ class Problem:
         passing = np.bincount(
             deployment.site_of[work.down[inner]], work.emits[inner] / WINDOW, deployment.sites
         )
-        return cls(
-            csr_array(
-                (work.share, (work.query, fragments)), shape=(len(work.ids), fragments.size)
-            ),
-            csr_array(
-                (work.sources * rate, (deployment.site_of, fragments)),
-                shape=(deployment.sites, fragments.size),
-            ),
-            np.maximum(deployment.capacity - passing, 0.0),
-        )
+        gain = np.zeros((len(work.ids), fragments.size))
+        gain[work.query, fragments] = work.share
+        load = np.zeros((deployment.sites, fragments.size))
+        load[deployment.site_of, fragments] = work.sources * rate
+        return cls(gain, load, np.maximum(deployment.capacity - passing, 0.0))
 
     def sic(self, kept: Floats) -> Floats:
         return np.asarray(self.gain @ kept)
@@ -58,8 +52,7 @@ class Problem:
 
 def lexicographic_max_min(problem: Problem) -> Floats:
     """Each query's SIC at the optimum."""
-    queries, fragments = problem.gain.shape
-    held = np.full(queries, np.nan)
+    held = np.full(len(problem.gain), np.nan)
     while np.isnan(held).any():
         rising = np.isnan(held)
         level, price = _raise_least(problem, held, rising)
@@ -74,20 +67,20 @@ def lexicographic_max_min(problem: Problem) -> Floats:
 def _raise_least(problem: Problem, held: Floats, rising: Bools) -> tuple[float, Floats]:
     """The highest level that all who rise can reach, and what each of them pays for it."""
     queries, fragments = problem.gain.shape
-    at_least = hstack((-problem.gain, csr_array(rising.astype(np.float64)[:, None])))
-    room = hstack((problem.load, csr_array((problem.room.size, 1))))
+    at_least = np.hstack((-problem.gain, rising.astype(np.float64)[:, None]))
+    room = np.hstack((problem.load, np.zeros((problem.room.size, 1))))
     # held levels are let go by a trifle: they were computed in floating point
     needed = np.where(rising, 0.0, -(np.nan_to_num(held) - 1e-9))
     objective = np.zeros(fragments + 1)
     objective[-1] = -1.0
     solved = linprog(
         objective,
-        A_ub=vstack((at_least, room)),
+        A_ub=np.vstack((at_least, room)),
         b_ub=np.concatenate((needed, problem.room)),
-        bounds=[(0.0, 1.0)] * fragments + [(0.0, 1.0)],
+        bounds=(0.0, 1.0),
         method="highs",
     )
-    if not solved.success:
+    if not solved.success or solved.x is None:
         raise PenstockError(f"the central optimum was not found: {solved.message}")
     price = -np.asarray(solved.ineqlin.marginals)[:queries]
     return float(solved.x[-1]), price[rising]

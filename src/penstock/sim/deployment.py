@@ -5,6 +5,7 @@ sends it partial results.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,7 +39,7 @@ class Deployment:
     def slices(self) -> list[slice]:
         """The strata of each site."""
         edges = np.searchsorted(self.site, np.arange(self.sites + 1))
-        return [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(int(a), int(b)) for a, b in pairwise(edges)]
 
     def source_stratum(self) -> Ints:
         """Of each fragment, the stratum of its own sources."""

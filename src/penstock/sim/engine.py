@@ -25,6 +25,8 @@ from penstock.sim.site import Site
 from penstock.sim.workload import WINDOW
 from penstock.types import Bools, Floats, Told
 
+Progress = Callable[[float], None]
+"""Is told which part of a run is done."""
 LONGEST = 4.0
 """Seconds that a batch can take, at most: a site that warms up may misjudge its first ones."""
 
@@ -68,7 +70,7 @@ class Simulation:
         self._gate = Gate(unit, scenario.policy == "random", scenario.seed)
         self._sites = _sites(scenario, deployed)
         self._slices = deployed.slices()
-        self._queries_of = [np.unique(work.query[deployed.fragment[s]]) for s in self._slices]
+        self._told_to = [sorted({s.query for s in deployed.strata[mine]}) for mine in self._slices]
         self._source, self._partial = deployed.source_stratum(), deployed.partial_stratum()
         self._phase = np.random.default_rng([scenario.seed, 4]).random(work.query.size)
         self._waiting = np.zeros(len(deployed.strata))
@@ -88,7 +90,7 @@ class Simulation:
         """Of each query, as its coordinator knows it."""
         return self._coordinators.sic
 
-    def run(self, progress: Callable[[float], None] = lambda done: None) -> Outcome:
+    def run(self, progress: Progress = lambda _: None) -> Outcome:
         for number in range(self.scenario.steps):
             self.step()
             if number % 20 == 0:
@@ -158,24 +160,20 @@ class Simulation:
 
     def _decide(self, free: Bools) -> tuple[Floats, Floats]:
         rates, worth = np.ones(self._waiting.size), np.zeros(self._waiting.size)
-        sic, at = self._coordinators.news()
-        ids = self.deployment.work.ids
+        news = self._news()
         for number in np.flatnonzero(free):
-            mine, site, told = self._slices[number], self._sites[number], {}
-            if self.scenario.update_sic:
-                asked = self._queries_of[number]
-                told = {
-                    ids[q]: Told(s, t)
-                    for q, s, t in zip(
-                        asked.tolist(), sic[asked].tolist(), at[asked].tolist(), strict=True
-                    )
-                }
+            mine, site = self._slices[number], self._sites[number]
+            told = {name: news[name] for name in self._told_to[number]} if news else {}
             start = max(self.now, self._busy_until[number])
             shares = self._shares[mine][site.partials]
-            rates[mine], worth[mine] = site.decide(
-                start, self._waiting[mine].copy(), shares, told
-            )
+            rates[mine], worth[mine] = site.decide(start, self._waiting[mine].copy(), shares, told)
         return rates, worth
+
+    def _news(self) -> dict[str, Told]:
+        if not self.scenario.update_sic:
+            return {}
+        ids, (sic, at) = self.deployment.work.ids, self._coordinators.news()
+        return dict(zip(ids, map(Told, sic.tolist(), at.tolist()), strict=True))
 
     def _work(self, free: Bools, admitted: Floats) -> None:
         """Sites work on what they admitted, and are busy until it is done."""

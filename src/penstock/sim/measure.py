@@ -8,7 +8,7 @@ import numpy as np
 from penstock.fairness import Spread, jain, spread
 from penstock.sim.deployment import Deployment
 from penstock.sim.scenario import Scenario
-from penstock.types import Floats
+from penstock.types import Bools, Floats
 
 if TYPE_CHECKING:
     from penstock.sim.engine import Step
@@ -42,9 +42,10 @@ class Outcome:
         """At every step, over the queries that are there."""
         return np.array([_jain(row) for row in self.over_time])
 
-    def settled(self) -> Floats:
+    @property
+    def settled(self) -> Bools:
         """The steps that are measured."""
-        return np.flatnonzero(self.times > self.scenario.unmeasured).astype(np.float64)
+        return np.asarray(self.times > self.scenario.unmeasured)
 
     def json(self) -> dict[str, Any]:
         figures = asdict(self.spread)
@@ -124,18 +125,20 @@ class Books:
             tuples={name: int(column.sum()) for name, column in totals.items()},
         )
 
-    def _there(self, times: Floats) -> Any:
+    def _there(self, times: Floats) -> Bools:
         """A query is measured from one STW after it came until it goes."""
         work = self._deployment.work
         now = times[:, None]
-        return (now >= work.start + self._scenario.stw) & (now <= work.until)
+        return np.asarray((now >= work.start + self._scenario.stw) & (now <= work.until))
 
 
 def _mean(rows: Floats) -> Floats:
     there = ~np.isnan(rows)
     count = there.sum(axis=0)
     total = np.where(there, rows, 0.0).sum(axis=0)
-    return np.divide(total, count, out=np.full(count.size, np.nan), where=count > 0)
+    mean = np.full(count.size, np.nan)
+    np.divide(total, count, out=mean, where=count > 0)
+    return mean
 
 
 def _jain(values: Floats) -> float:

@@ -26,7 +26,7 @@ def zipf_weights(sites: int) -> Floats:
     weight = np.empty(sites)
     for number, cluster in enumerate(clusters):
         weight[cluster] = 2.0**number / cluster.size
-    return weight / weight.sum()
+    return np.asarray(weight / weight.sum())
 
 
 def _zipf(work: Workload, sites: int, rng: np.random.Generator) -> Ints:

@@ -145,7 +145,7 @@ class Scenario(Part):
     sites: Sites
     queries: list[QueryGroup] = Field(min_length=1)
     placement: Placement = "uniform"
-    sources: Sources = Sources()
+    sources: Sources = Field(default_factory=lambda: Sources.model_validate({}))
     failures: list[Failure] = []
 
     @model_validator(mode="after")

@@ -1,0 +1,37 @@
+"""BALANCE-SIC exactly as published, for comparison.
+
+THEMIS, section 6, "Tuple shedder": take the result SIC that the coordinator told last, less the
+SIC of all that waits here, and lift the lowest queries by what is admitted. The news is taken for
+the present, whatever was admitted since; the whole of a gap is mended at once, by every site that
+sees it.
+"""
+
+import numpy as np
+
+from penstock.account import Account, Standing
+from penstock.capacity import Forecast
+from penstock.projection import Projection
+from penstock.settings import Settings
+from penstock.state import State
+from penstock.types import Queries
+
+
+def project_as_published(
+    state: State,
+    account: Account,
+    standing: Standing,
+    forecast: Forecast,
+    now: float,  # noqa: ARG001 - news has no age here
+    settings: Settings,  # noqa: ARG001
+) -> Projection:
+    waiting = standing.tuple_sic * forecast.tuples
+    told = np.array(
+        [
+            state.told[name][0].sic if name in state.told else own
+            for name, own in zip(standing.queries, standing.sic.tolist(), strict=True)
+        ]
+    )
+    less = np.bincount(standing.query, waiting, len(standing.queries))
+    return Projection(
+        Queries.of(told - less), standing.tuple_sic, account.index.of_sources(state.partial)
+    )
