@@ -54,10 +54,11 @@ class Document:
         self.lines[place] = line
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                here = (*place, key.value)
+                here, at = (*place, key.value), key.start_mark.line + 1
                 if here in self.lines:
-                    raise self.error(here, f"is given twice (first in line {self.lines[here]})")
-                self._note(value, here, key.start_mark.line + 1)
+                    first, self.lines[here] = self.lines[here], at
+                    raise self.error(here, f"is given twice (first in line {first})")
+                self._note(value, here, at)
         elif isinstance(node, yaml.SequenceNode):
             for number, item in enumerate(node.value):
                 self._note(item, (*place, number), item.start_mark.line + 1)
@@ -77,19 +78,36 @@ class Document:
         try:
             return model.model_validate(self.value)
         except ValidationError as error:
-            first = error.errors()[0]
-            place = tuple(part for part in first["loc"] if not _is_branch(part))
+            found = error.errors()
+            # an unknown key explains a missing one better than the other way round
+            first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+            place = self._place(first["loc"])
+            cause = first.get("ctx", {}).get("error")
+            if isinstance(cause, MisplacedError):
+                raise self.error((*place, *cause.place), str(cause)) from None
             if first["type"] == "extra_forbidden":
                 raise self.error(place, _unknown(place[-1], _fields(model, place[:-1]))) from None
-            raise self.error(place, _plain(first["msg"])) from None
+            raise self.error(place, _plain(first["type"], first["msg"])) from None
+
+    def _place(self, location: Place) -> Place:
+        """Without the names of unions' branches, which a reader has not written."""
+        place: Place = ()
+        for number, part in enumerate(location):
+            if (*place, part) in self.lines or number == len(location) - 1:
+                place = (*place, part)
+        return place if place in self.lines or _is_key(place[-1:]) else place[:-1]
 
 
-def _is_branch(part: Hashable) -> bool:
-    """Pydantic names the branches of a union in a location; a reader has not written them."""
-    return isinstance(part, str) and (part[:1].isupper() or part in BRANCHES or "[" in part)
+class MisplacedError(ValueError):
+    """A value that does not go with others; ``place`` leads to it from where it was noticed."""
+
+    def __init__(self, place: Place, problem: str) -> None:
+        super().__init__(problem)
+        self.place = place
 
 
-BRANCHES = ("int", "float", "str", "bool")
+def _is_key(last: Place) -> bool:
+    return bool(last) and isinstance(last[0], str) and last[0].replace("_", "").isalpha()
 
 
 def _unknown(key: Hashable, known: Iterable[str]) -> str:
@@ -126,6 +144,10 @@ def _dotted(place: Place) -> str:
     return text
 
 
-def _plain(message: str) -> str:
+def _plain(kind: str, message: str) -> str:
+    if kind in ("model_type", "model_attributes_type", "dict_type"):
+        return "expected keys with values here"
+    if kind == "missing":
+        return "is missing"
     message = message.removeprefix("Value error, ")
     return message[:1].lower() + message[1:] if not message[:2].isupper() else message

@@ -81,12 +81,15 @@ def reply(answer: Answer) -> str:
     if answer.at_least is not None:
         lines += ["", _verdict(answer)]
     if dial == "queries":
+        best, gain = answer.best()
         tipping = answer.tipping_point()
-        lines.append(
-            "More queries pay at every point: their cost falls faster than their quality."
+        lines += [
+            f"From {answer.points[0].at:g} queries on, a query's cost falls furthest ahead of its "
+            f"quality at {best:g} queries (by {gain:.0%}).",
+            "At every point more queries pay."
             if tipping is None
-            else f"One more query stops paying at about {tipping:g} queries."
-        )
+            else f"One more query stops paying at about {tipping:g} queries.",
+        ]
     return "\n".join(lines)
 
 

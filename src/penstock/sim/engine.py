@@ -12,14 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.controller import Controller
 from penstock.policy import get
-from penstock.settings import Settings
+from penstock.projection import project
+from penstock.settings import Settings, Terms
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.deployment import Deployment, deploy
 from penstock.sim.failures import Failures
 from penstock.sim.gate import Gate
 from penstock.sim.measure import Books, Outcome
 from penstock.sim.network import Coordinators, Mail, Sliding
+from penstock.sim.published import project_as_published
 from penstock.sim.scenario import Scenario
 from penstock.sim.site import Site
 from penstock.sim.workload import WINDOW
@@ -220,17 +223,31 @@ class Simulation:
 
 
 def _sites(scenario: Scenario, deployed: Deployment) -> list[Site]:
+    controller = controller_of(scenario, deployed)
+    share = np.where(deployed.partial, 0.0, deployed.work.share[deployed.origin])
+    return [
+        Site(deployed.strata[mine], share[mine], deployed.partial[mine], controller, capacity)
+        for mine, capacity in zip(deployed.slices(), deployed.capacity.tolist(), strict=True)
+    ]
+
+
+def controller_of(scenario: Scenario, deployed: Deployment) -> Controller:
+    """That every site runs: the one that Spark runs, unless the scenario asks for a rival."""
+    policy = {"random": "uniform", "as-published": "balance-sic"}.get(scenario.policy)
+    work = deployed.work
     settings = Settings(
         interval=scenario.interval,
         stw=scenario.stw,
-        policy=get("uniform" if scenario.policy == "random" else scenario.policy),
+        policy=get(policy or scenario.policy),
         headroom=HEADROOM,
+        terms={
+            name: Terms(weight=weight)
+            for name, weight in zip(work.ids, work.weight.tolist(), strict=True)
+            if weight != 1.0
+        },
     )
-    share = np.where(deployed.partial, 0.0, deployed.work.share[deployed.origin])
-    return [
-        Site(deployed.strata[mine], share[mine], deployed.partial[mine], settings)
-        for mine in deployed.slices()
-    ]
+    published = scenario.policy == "as-published"
+    return Controller(settings, project_as_published if published else project)
 
 
 HEADROOM = 0.99

@@ -21,9 +21,10 @@ def project_as_published(
     account: Account,
     standing: Standing,
     forecast: Forecast,
-    now: float,  # noqa: ARG001 - news has no age here
-    settings: Settings,  # noqa: ARG001
+    _now: float,
+    _settings: Settings,
 ) -> Projection:
+    """What `projection.project` is to the shared controller; here news has no age."""
     waiting = standing.tuple_sic * forecast.tuples
     told = np.array(
         [

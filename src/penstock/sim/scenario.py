@@ -10,7 +10,7 @@ from penstock.durations import seconds
 from penstock.policy import get
 from penstock.sim.workload import KINDS
 from penstock.types import PenstockError
-from penstock.yaml_places import Document
+from penstock.yaml_places import Document, MisplacedError
 
 Seconds = Annotated[float, BeforeValidator(seconds)]
 Span = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
@@ -32,7 +32,9 @@ class Sites(Part):
     @model_validator(mode="after")
     def _one_for_each(self) -> "Sites":
         if isinstance(self.capacity, list) and len(self.capacity) != self.count:
-            raise ValueError(f"{len(self.capacity)} capacities for {self.count} sites")
+            raise MisplacedError(
+                ("capacity",), f"{len(self.capacity)} capacities for {self.count} sites"
+            )
         return self
 
     def capacities(self) -> list[float]:
@@ -43,6 +45,8 @@ class Sites(Part):
 
 def _range(value: Any) -> Any:
     """``3`` and ``1-6``, as people write them."""
+    if isinstance(value, tuple):
+        return value
     match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", str(value))
     if match is None:
         raise ValueError(f"{value!r} is not a number such as 3 or a range such as 1-6")
@@ -71,9 +75,11 @@ class QueryGroup(Part):
     @model_validator(mode="after")
     def _possible(self) -> "QueryGroup":
         if self.fragments[1] > 1 and not KINDS[self.kind].divisible:
-            raise ValueError(f"a query of kind {self.kind!r} has one source and one fragment")
+            raise MisplacedError(
+                ("fragments",), f"a query of kind {self.kind!r} has one source and one fragment"
+            )
         if self.until is not None and self.until <= self.start:
-            raise ValueError("'until' comes after 'from'")
+            raise MisplacedError(("until",), "comes after 'from'")
         return self
 
 
@@ -124,7 +130,7 @@ Placement = Literal["zipf", "uniform", "round-robin", "by-load"]
 
 
 def _policy(value: Any) -> Any:
-    if value != "random":
+    if value not in ("random", "as-published"):
         try:
             get(str(value))
         except PenstockError as error:
@@ -151,13 +157,14 @@ class Scenario(Part):
     @model_validator(mode="after")
     def _fits(self) -> "Scenario":
         if self.stw < 2 * self.interval:
-            raise ValueError("the STW covers at least two intervals")
+            raise MisplacedError(("stw",), "the STW covers at least two intervals")
         if self.duration < 2 * self.stw:
-            raise ValueError("a run lasts for at least two STWs")
+            raise MisplacedError(("duration",), "a run lasts for at least two STWs")
         for number, failure in enumerate(self.failures):
             if failure.site is not None and failure.site >= self.sites.count:
-                raise ValueError(
-                    f"failures[{number}]: there is no site {failure.site}: they are numbered from 0"
+                raise MisplacedError(
+                    ("failures", number, "site"),
+                    f"there is no site {failure.site}: they are numbered from 0",
                 )
         return self
 

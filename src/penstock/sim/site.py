@@ -1,22 +1,45 @@
 """A site: the same controller as on Spark, fed with what waits in its input buffer."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from penstock.controller import Controller
-from penstock.settings import Settings
-from penstock.state import State
+from penstock.cost import ThreeTermCost
+from penstock.state import Job, State
 from penstock.types import Batch, Bools, Floats, Outlook, Plan, Report, Stratum, Tally, Told
 
 JOB = "site"
+TRIALS = 40
+
+
+@lru_cache(maxsize=4096)
+def calibrated(tuples: float, capacity: float) -> Job:
+    """A job whose cost model has seen batches of various sizes, as a machine in use has.
+
+    A cold model is careful for a JVM's sake: it takes first batches for slow and tries large ones.
+    A simulated machine starts warm; from here on it learns from its own batches.
+    """
+    clock = ThreeTermCost()
+    for number in range(TRIALS):
+        admitted = tuples * (0.4 + 0.6 * (number % 7) / 6)
+        clock = clock.update(admitted / capacity, tuples * (1 + number % 3), admitted)
+    return Job(clock=clock)
 
 
 class Site:
     """Turns counts into reports and plans into rates, in the order of its own strata."""
 
     def __init__(
-        self, strata: tuple[Stratum, ...], shares: Floats, partial: Bools, settings: Settings
+        self,
+        strata: tuple[Stratum, ...],
+        shares: Floats,
+        partial: Bools,
+        controller: Controller,
+        capacity: float,
     ) -> None:
-        self.strata, self._controller = strata, Controller(settings)
+        self.strata, self._controller = strata, controller
+        self._job = calibrated(capacity * controller.settings.interval, capacity)
         self._keys = [(s.query, s.source) for s in strata]
         self._known_shares = shares
         self.partials = slice(int((~partial).sum()), None)
@@ -24,8 +47,8 @@ class Site:
         self.reset()
 
     def reset(self) -> None:
-        """As after a crash: everything is forgotten."""
-        self._state = State()
+        """As after a crash: everything is forgotten but what the machine can do."""
+        self._state = State(jobs={JOB: self._job})
         self._plan_strata: tuple[Stratum, ...] = ()
         self._places = np.empty(0, dtype=np.int64)
         self._finished: tuple[Batch, ...] = ()

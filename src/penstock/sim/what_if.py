@@ -41,7 +41,7 @@ def _queries(scenario: Scenario, total: float) -> Scenario:
     for i in by_rest[: round(total) - sum(counts)]:
         counts[i] += 1
     changed = [
-        {**group.model_dump(by_alias=True), "count": count, "fragments": _range(group.fragments)}
+        {**group.model_dump(by_alias=True), "count": count}
         for group, count in zip(groups, counts, strict=True)
         if count
     ]
@@ -125,11 +125,14 @@ class Answer:
             for p in self.points
         ]
 
+    def best(self) -> tuple[float, float]:
+        """Where a query's cost is furthest ahead of its quality, and by how much."""
+        return max(self.advantages(), key=lambda pair: pair[1])
+
     def tipping_point(self) -> float | None:
         """The first number of queries, past the best one, at which more of them do not pay."""
-        gained = self.advantages()
-        best = max(range(len(gained)), key=lambda i: gained[i][1])
-        return next((at for at, pays in gained[best:] if pays < PAYS), None)
+        best, _ = self.best()
+        return next((at for at, pays in self.advantages() if at > best and pays < PAYS), None)
 
     def json(self) -> dict[str, Any]:
         answer: dict[str, Any] = {
@@ -196,7 +199,3 @@ def _limit(
         else:
             other = middle
     return edge
-
-
-def _range(fragments: tuple[int, int]) -> str:
-    return f"{fragments[0]}-{fragments[1]}"

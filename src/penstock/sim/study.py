@@ -1,0 +1,131 @@
+"""What experiments on federations share: set-ups, runs over several seeds, and their spread."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from penstock.fairness import Spread
+from penstock.sim.engine import Simulation
+from penstock.sim.measure import Outcome
+from penstock.sim.scenario import Scenario
+
+COMPLEX = ("avg-all", "top-5", "cov")
+SOURCES = (10 + 20 + 2) / 3
+"""Of a fragment of the complex workload, on average."""
+RATE = 150.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is done for an effort between 0 and 1."""
+
+    seeds: tuple[int, ...]
+    duration: float
+    """Seconds of each run."""
+    size: float
+    """Of the deployments, as a share of the paper's."""
+
+    @classmethod
+    def of(cls, effort: float) -> "Scale":
+        seeds = (1, 2, 3) if effort >= 0.1 else (1,)
+        return cls(seeds, 40.0 + 60.0 * effort, 0.06 + 0.94 * effort)
+
+    def many(self, number: float, least: int = 12) -> int:
+        return max(least, round(number * self.size))
+
+
+def federation(
+    queries: int,
+    fragments: tuple[int, int] = (1, 6),
+    sites: int = 18,
+    overload: float = 4.5,
+    latency: float = 0.005,
+    **more: Any,
+) -> Scenario:
+    """A mix of the complex queries on sites that are overloaded so many times, on average."""
+    each = max(1, round(queries / 3))
+    demand = 3 * each * sum(fragments) / 2 * SOURCES * RATE
+    return Scenario.model_validate(
+        {
+            "sites": {"count": sites, "capacity": demand / sites / overload, "latency": latency},
+            "queries": [{"kind": k, "count": each, "fragments": fragments} for k in COMPLEX],
+            **more,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run in a few figures."""
+
+    spread: Spread
+    least_jain: float
+    """At any instant after it settled."""
+    utilisation: float
+
+    @property
+    def relative_std(self) -> float:
+        return self.spread.std / max(self.spread.mean, 1e-12)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The same with several seeds: medians, and how far they are apart."""
+
+    runs: tuple[Run, ...]
+
+    def values(self, of: Callable[[Run], float]) -> list[float]:
+        return [of(run) for run in self.runs]
+
+    def median(self, of: Callable[[Run], float]) -> float:
+        return float(np.median(self.values(of)))
+
+    def cell(self, of: Callable[[Run], float]) -> str:
+        """``0.987 (0.981 to 0.990)``; a single seed has no spread."""
+        values = self.values(of)
+        if len(values) == 1:
+            return f"{values[0]:.3f}"
+        return f"{np.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+    def json(self) -> list[dict[str, float]]:
+        return [
+            {
+                "mean": run.spread.mean,
+                "jain": run.spread.jain,
+                "std": run.spread.std,
+                "iqr": run.spread.iqr,
+                "q95_q05": run.spread.q95_q05,
+                "least_jain": run.least_jain,
+                "utilisation": run.utilisation,
+            }
+            for run in self.runs
+        ]
+
+
+def jain_of(run: Run) -> float:
+    return run.spread.jain
+
+
+def mean_of(run: Run) -> float:
+    return run.spread.mean
+
+
+def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> Runs:
+    return Runs(
+        tuple(_run(scenario.changed(seed=seed).model_dump_json(by_alias=True)) for seed in seeds)
+    )
+
+
+@lru_cache(maxsize=512)
+def _run(scenario: str) -> Run:
+    """Figures of a scenario, kept: several experiments look at the same deployment."""
+    outcome = Simulation(Scenario.model_validate_json(scenario)).run()
+    return in_short(outcome)
+
+
+def in_short(outcome: Outcome) -> Run:
+    instants = outcome.jain_over_time()[outcome.settled]
+    return Run(outcome.spread, float(instants.min()), float(outcome.utilisation.mean()))
