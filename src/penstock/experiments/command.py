@@ -18,13 +18,20 @@ def listing() -> str:
 def reproduce(names: list[str], effort: float, directory: Path | None) -> bool:
     """Runs them one after another; whether everything that they claim was seen to hold."""
     good = True
-    for experiment in [get(name) for name in names]:  # a wrong name is told before anything runs
+    wanted = dict.fromkeys(one for name in names for one in family(name))
+    for experiment in [get(name) for name in wanted]:  # a wrong name is told before anything runs
         result = _run(experiment, effort)
         print(page(result, experiment.name), flush=True)
         if directory is not None:
             publish(result, experiment.name, directory)
         good = good and all(result.holds.values())
     return good
+
+
+def family(name: str) -> list[str]:
+    """``themis`` is all experiments of THEMIS: whose names begin with it."""
+    found = sorted(available())
+    return [name] if name in found else [n for n in found if n.startswith(f"{name}-")] or [name]
 
 
 def _run(experiment: Experiment, effort: float) -> Result:
