@@ -21,16 +21,20 @@ class DisspScale:
         scale = Scale.of(effort)
         by_nodes: dict[int, Runs] = {}
         nodes = federation(
-            scale.many(300, 45), sites=18, overload=3.0, placement="zipf", duration=scale.duration
+            scale.many(300, 45),
+            sites=scale.sites(18),
+            overload=3.0,
+            placement="zipf",
+            duration=scale.duration,
         )
         capacity = nodes.sites.capacities()[0]
-        for number, count in enumerate(NODES):
+        for number, count in enumerate(scale.some(NODES)):
             say(f"{count} nodes", 0.4 * number / len(NODES))
-            changed = nodes.changed(sites={"count": count, "capacity": capacity})
+            changed = nodes.changed(sites={"count": scale.sites(count), "capacity": capacity})
             by_nodes[count] = over_seeds(changed, scale.seeds)
-        base = federation(scale.many(180, 18), sites=18, overload=BASE_OVERLOAD)
+        base = federation(scale.many(180, 18), sites=scale.sites(18), overload=BASE_OVERLOAD)
         by_queries: dict[int, Runs] = {}
-        for number, count in enumerate(QUERIES):
+        for number, count in enumerate(QUERIES[::3] if scale.brief else QUERIES):
             say(f"{count} queries", 0.4 + 0.6 * number / len(QUERIES))
             scenario = federation(
                 max(3, round(scale.many(180, 18) * count / 180)),

@@ -85,7 +85,7 @@ def lost_share(deployment: Deployment) -> Floats:
     cut = deployment.site_of == DOWN
     for fragment in np.flatnonzero(~work.root):  # a fragment comes after the one it feeds
         cut[fragment] |= cut[work.down[fragment]]
-    return np.bincount(work.query, np.where(cut, work.share, 0.0), len(work.ids))
+    return np.asarray(np.bincount(work.query, np.where(cut, work.share, 0.0)), dtype=np.float64)
 
 
 def _at(outcome: Outcome, time: float) -> Floats:

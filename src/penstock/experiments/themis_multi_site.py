@@ -58,7 +58,8 @@ class ThemisMultiSite:
         return result
 
     def _grid(self, scale: Scale, say: Say) -> Grid:
-        wanted = [(p, c, s) for p in ("uniform", "zipf") for c in CASES for s in POLICIES]
+        cases = scale.some([*list(CASES)[1:], "1-6"]) if scale.brief else CASES
+        wanted = [(p, c, s) for p in ("uniform", "zipf") for c in cases for s in POLICIES]
         grid: Grid = {}
         for number, (placement, case, policy) in enumerate(wanted):
             say(f"{placement}, {case} fragments, {policy}", 0.8 * number / len(wanted))
@@ -70,10 +71,10 @@ class ThemisMultiSite:
         """Figure 11: ten sites, more and more of the queries in three fragments."""
         found = {}
         total = scale.many(FRAGMENTS, 120)
-        for number, ratio in enumerate(RATIOS):
+        for number, ratio in enumerate(scale.some(RATIOS)):
             say(f"{ratio:.0%} in three fragments", 0.85 + 0.15 * number / len(RATIOS))
             three, one = ratio * total / 3, (1 - ratio) * total
-            base = federation(round(total), (1, 1), sites=10, duration=scale.duration)
+            base = federation(round(total), (1, 1), sites=scale.sites(10), duration=scale.duration)
             groups = [
                 {"kind": group.kind, "count": max(1, round(count / 3)), "fragments": size}
                 for count, size in ((one, 1), (three, 3))
@@ -91,6 +92,7 @@ def _scenario(
     return federation(
         round(scale.many(FRAGMENTS, 120) / ((low + high) / 2)),
         (low, high),
+        sites=scale.sites(18),
         placement=placement,
         policy=policy,
         update_sic=update_sic,
@@ -101,7 +103,7 @@ def _scenario(
 def _claims(grid: Grid) -> dict[str, bool]:
     uniform, zipf = (_gain(grid, placement, "1-6") for placement in ("uniform", "zipf"))
     least = min(grid["uniform", "1-6", "balance-sic"].values(jain_of))
-    several = [(p, case) for p in ("uniform", "zipf") for case in CASES if case != "1"]
+    several = [(p, case) for p in ("uniform", "zipf") for case in _cases(grid) if case != "1"]
     return {
         f"uniform, mixed: Jain at least 0.98 (least: {least:.3f})": least >= 0.98,
         f"uniform, mixed: Jain at least 20 % above random's ({uniform:+.0%})": uniform >= 0.2,
@@ -116,6 +118,10 @@ def _claims(grid: Grid) -> dict[str, bool]:
             _beats(grid, place, case, lambda run: -run.relative_std) for place, case in several
         ),
     }
+
+
+def _cases(grid: Grid) -> list[str]:
+    return list(dict.fromkeys(case for _, case, _ in grid))
 
 
 def _beats(grid: Grid, placement: str, case: str, of: Callable[[Run], float]) -> bool:
@@ -158,7 +164,7 @@ def _table(grid: Grid, placement: str) -> Table:
                 for policy in POLICIES
             ),
         )
-        for case in CASES
+        for case in _cases(grid)
     ]
     columns = (
         "fragments",
@@ -190,7 +196,7 @@ def _ratio_table(ratios: dict[float, Runs]) -> Table:
 
 
 def _plot(grid: Grid, placement: str) -> Plot:
-    cases = [case for case in CASES if case != "1-6"]
+    cases = [case for case in _cases(grid) if case != "1-6"]
     lines = []
     for policy in POLICIES:
         runs = [grid[placement, case, policy] for case in cases]

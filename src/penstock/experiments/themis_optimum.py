@@ -35,6 +35,7 @@ class ThemisOptimum:
             scenario = federation(
                 scale.many(570, 45) if fragments == (1, 6) else scale.many(2000, 150),
                 fragments,
+                sites=scale.sites(18),
                 placement=placement,
                 duration=scale.duration,
             )

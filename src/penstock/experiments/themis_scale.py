@@ -17,19 +17,27 @@ class ThemisScale:
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
         base = federation(
-            scale.many(500, 60), sites=18, overload=3.0, placement="zipf", duration=scale.duration
+            scale.many(500, 60),
+            sites=scale.sites(18),
+            overload=3.0,
+            placement="zipf",
+            duration=scale.duration,
         )
         site = base.sites.capacities()[0]
         by_sites: dict[int, Runs] = {}
-        for number, sites in enumerate(SITES):
+        for number, sites in enumerate(scale.some(SITES)):
             say(f"{sites} sites", 0.5 * number / len(SITES))
-            changed = base.changed(sites={"count": sites, "capacity": site, "latency": 0.005})
+            changed = base.changed(
+                sites={"count": scale.sites(sites), "capacity": site, "latency": 0.005}
+            )
             by_sites[sites] = over_seeds(changed, scale.seeds)
         by_queries: dict[int, Runs] = {}
-        for number, queries in enumerate(QUERIES):
+        for number, queries in enumerate(scale.some(QUERIES)):
             say(f"{queries} queries", 0.5 + 0.5 * number / len(QUERIES))
             scaled = federation(scale.many(queries, 18), placement="zipf", duration=scale.duration)
-            scaled = scaled.changed(sites={"count": 18, "capacity": site, "latency": 0.005})
+            scaled = scaled.changed(
+                sites={"count": scale.sites(18), "capacity": site, "latency": 0.005}
+            )
             by_queries[queries] = over_seeds(scaled, scale.seeds)
         return _result(by_sites, by_queries)
 

@@ -50,7 +50,7 @@ class ThemisSingleSite:
 
     def _loads(self, scale: Scale, say: Say) -> dict[float, Runs]:
         found = {}
-        for number, load in enumerate(OVERLOADS):
+        for number, load in enumerate(scale.some(OVERLOADS)):
             say(f"one site, load {load:g}", 0.7 * number / len(OVERLOADS))
             scenario = federation(
                 scale.many(120, 30), (1, 1), sites=1, overload=load, duration=scale.duration
@@ -60,7 +60,7 @@ class ThemisSingleSite:
 
     def _intervals(self, scale: Scale, say: Say) -> dict[float, Runs]:
         found = {}
-        for number, delta in enumerate(INTERVALS):
+        for number, delta in enumerate(scale.some(INTERVALS)):
             say(f"interval {delta * 1000:g} ms", 0.7 + 0.3 * number / len(INTERVALS))
             scenario = federation(
                 scale.many(200, 30),

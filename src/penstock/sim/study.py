@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from penstock.sim.engine import Simulation
 from penstock.sim.measure import Outcome
 from penstock.sim.scenario import Scenario
 
+Value = TypeVar("Value")
 COMPLEX = ("avg-all", "top-5", "cov")
 SOURCES = (10 + 20 + 2) / 3
 """Of a fragment of the complex workload, on average."""
@@ -27,14 +28,24 @@ class Scale:
     """Seconds of each run."""
     size: float
     """Of the deployments, as a share of the paper's."""
+    brief: bool
+    """Only to see that it runs: a third of the sites, and of each sweep its ends."""
 
     @classmethod
     def of(cls, effort: float) -> "Scale":
-        seeds = (1, 2, 3) if effort >= 0.1 else (1,)
-        return cls(seeds, 40.0 + 60.0 * effort, 0.06 + 0.94 * effort)
+        if effort < 0.1:
+            return cls((1,), 30.0, 0.06, brief=True)
+        return cls((1, 2, 3), 60.0 + 60.0 * effort, 0.06 + 0.94 * effort, brief=False)
 
     def many(self, number: float, least: int = 12) -> int:
+        """So many queries or fragments of the paper's number."""
         return max(least, round(number * self.size))
+
+    def sites(self, number: int) -> int:
+        return max(2, number // 3) if self.brief else number
+
+    def some(self, sweep: Sequence[Value]) -> Sequence[Value]:
+        return [sweep[0], sweep[-1]] if self.brief else sweep
 
 
 def federation(
