@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -124,17 +123,19 @@ def mean_of(run: Run) -> float:
     return run.spread.mean
 
 
+_known: dict[str, Run] = {}
+"""By scenario: several experiments look at the same deployments."""
+
+
 def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> Runs:
-    return Runs(
-        tuple(_run(scenario.changed(seed=seed).model_dump_json(by_alias=True)) for seed in seeds)
-    )
+    return Runs(tuple(_run(scenario.changed(seed=seed)) for seed in seeds))
 
 
-@lru_cache(maxsize=512)
-def _run(scenario: str) -> Run:
-    """Figures of a scenario, kept: several experiments look at the same deployment."""
-    outcome = Simulation(Scenario.model_validate_json(scenario)).run()
-    return in_short(outcome)
+def _run(scenario: Scenario) -> Run:
+    key = scenario.model_dump_json()
+    if key not in _known:
+        _known[key] = in_short(Simulation(scenario).run())
+    return _known[key]
 
 
 def in_short(outcome: Outcome) -> Run:
