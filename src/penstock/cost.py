@@ -223,7 +223,7 @@ def _not_negative(gram: Floats, target: Floats) -> Floats:
     """Least squares with x ≥ 0: solve, leave the most negative term out, solve again."""
     free = [0, 1, 2]
     while free:
-        part = np.linalg.lstsq(gram[np.ix_(free, free)], target[free], rcond=None)[0]
+        part = _solved(gram[np.ix_(free, free)], target[free])
         if part.min() >= 0:
             break
         free.pop(int(part.argmin()))
@@ -231,3 +231,10 @@ def _not_negative(gram: Floats, target: Floats) -> Floats:
     if free:
         x[free] = part
     return x
+
+
+def _solved(gram: Floats, target: Floats) -> Floats:
+    try:
+        return np.asarray(np.linalg.solve(gram, target), dtype=np.float64)
+    except np.linalg.LinAlgError:  # terms that nothing tells apart: the smallest that fit
+        return np.asarray(np.linalg.lstsq(gram, target, rcond=None)[0], dtype=np.float64)

@@ -1,0 +1,36 @@
+"""Every experiment on federations, briefly: it runs, and what does not need size holds."""
+
+import pytest
+
+from penstock.experiments import available, get
+from penstock.experiments.command import family
+from penstock.experiments.publish import page
+
+NEEDS_SIZE = {
+    "themis-single-site": ("the interval does not matter",),
+    "dissp-policies": ("its IQR",),
+    "themis-overhead": (),
+}
+"""Claims that a handful of queries on a third of the sites cannot show."""
+NAMES = [*family("themis"), *family("dissp")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_and_holds(name: str) -> None:
+    said: list[float] = []
+    result = get(name).run(0.0, lambda _, done: said.append(done))
+    assert said == sorted(said)
+    assert result.tables
+    assert result.figures
+    assert result.paper
+    failing = [claim for claim, good in result.holds.items() if not good]
+    assert [c for c in failing if not c.startswith(NEEDS_SIZE.get(name, ()) or "\0")] == []
+    assert page(result, name).startswith("# ")
+
+
+def test_a_family_is_all_that_begins_with_its_name() -> None:
+    assert len(family("themis")) >= 8
+    assert len(family("dissp")) >= 2
+    assert family("themis-scale") == ["themis-scale"]
+    assert family("nothing") == ["nothing"]
+    assert set(NAMES) <= set(available())
