@@ -32,8 +32,6 @@ class Settings:
     cores: float = 1.0
     """Processor seconds that the site has in a second."""
     terms: Mapping[str, Terms] = field(default_factory=dict)
-    news_lag: float = 0.0
-    """Seconds from an admission here until it shows in the result SIC that a coordinator tells."""
     intervals: Mapping[str, float] = field(default_factory=dict)
     """Of jobs whose trigger differs from the site's."""
 

@@ -109,7 +109,7 @@ def remember(state: State, standing: Standing, report: Report, settings: Setting
     for query, news in report.told.items():
         if 0.0 <= news.sic <= 1.0:  # nonsense is not believed (law 9)
             if news.at not in then:
-                then[news.at] = _at(own, news.at - settings.news_lag)
+                then[news.at] = _at(own, news.at)
             told[query] = (news, then[news.at].get(query, 0.0))
     return replace(state, own=own, told=told)
 

@@ -6,13 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.controller import Controller
+from penstock.quality import Operator, Query, exactly
 from penstock.sim.central import Problem, lexicographic_max_min
 from penstock.sim.deployment import deploy
 from penstock.sim.engine import Simulation
 from penstock.sim.network import Coordinators, Mail
 from penstock.sim.scenario import Scenario
+from penstock.sim.site import Site
 from penstock.state import State
-from penstock.types import Plan, Report
+from penstock.types import Floats, Plan, Report
 from tests.sim.support import COMPLEX, run, small
 
 scenarios = st.builds(
@@ -94,6 +96,39 @@ def test_without_overload_every_query_has_everything() -> None:
     outcome = run(small(overload=0.5))
     assert outcome.measured.min() > 0.98  # results of the last second may come a step later
     assert outcome.tuples["shed"] == 0
+
+
+@pytest.mark.parametrize(("kind", "emits"), [("top-5", 5), ("avg-all", 1)])
+def test_sic_travels_as_the_algebra_has_it(
+    kind: str, emits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the source tuples and, of TOP-5's, three in five partial results are kept."""
+    kept = 0.6 if emits == 5 else 1.0
+    scenario = small(sites=3, overload=0.1).changed(
+        queries=[{"kind": kind, "count": 1, "fragments": 3}]
+    )
+    simulation = Simulation(scenario)
+    work = simulation.deployment.work
+    in_stw = float(work.sources[0]) * 150.0 * scenario.stw
+
+    def fixed(site: Site, _now: float, waiting: Floats, *_: object) -> tuple[Floats, Floats]:
+        rates = np.full(waiting.size, 0.5)
+        rates[site.partials] = kept
+        site._started = _now
+        return rates, np.full(waiting.size, 1 / 3 / in_stw)
+
+    monkeypatch.setattr(Site, "decide", fixed)
+    outcome = simulation.run()
+    made = 10 * emits
+    names = [f"f{i}" for i in range(3)]
+    fed = {i: [j for j in range(3) if work.down[j] == i] for i in range(3)}
+    query = Query(
+        {f"s{i}": 100 for i in range(3)},
+        {names[i]: Operator((f"s{i}", *(names[j] for j in fed[i])), exactly(made)) for i in fed},
+    )
+    shed = {(f"s{i}", names[i]): 50 for i in range(3)}
+    shed |= {(names[j], names[i]): round((1 - kept) * made) for i in fed for j in fed[i]}
+    assert outcome.sic[0] == pytest.approx(float(query.sic(shed)), rel=0.02)
 
 
 def test_sites_run_the_shared_controller(monkeypatch: pytest.MonkeyPatch) -> None:

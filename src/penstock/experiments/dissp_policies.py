@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from penstock.experiments.base import Line, Plot, Result, Say, Table
-from penstock.sim.study import Run, Runs, Scale, federation, over_seeds
+from penstock.sim.scenario import Scenario
+from penstock.sim.study import Run, Runs, Scale, federation, sweep
 
 WORKLOADS: dict[str, tuple[tuple[int, int], int]] = {
     "2": ((2, 2), 334),
@@ -47,20 +48,8 @@ class DisspPolicies:
 
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
-        found: dict[tuple[str, str], Runs] = {}
-        for number, label in enumerate(scale.some(list(WORKLOADS))):
-            fragments, each = WORKLOADS[label]
-            for policy in POLICIES:
-                say(f"{label} partitions, {policy}", number / len(WORKLOADS))
-                scenario = federation(
-                    scale.many(3 * each, 24),
-                    fragments,
-                    sites=scale.sites(18),
-                    placement="zipf",
-                    policy=policy,
-                    duration=scale.duration,
-                )
-                found[label, policy] = over_seeds(scenario, scale.seeds)
+        wanted = [(w, policy) for w in scale.some(list(WORKLOADS)) for policy in POLICIES]
+        found = sweep(wanted, lambda point: _scenario(scale, *point), scale, say)
         result = Result(
             "DISSP: fair and random shedding", "thesis, section 6.3, figures 6.5 to 6.8"
         )
@@ -76,6 +65,18 @@ class DisspPolicies:
         ]
         result.figures = {" ".join(key): runs.json() for key, runs in found.items()}
         return result
+
+
+def _scenario(scale: Scale, label: str, policy: str) -> Scenario:
+    fragments, each = WORKLOADS[label]
+    return federation(
+        scale.many(3 * each, 24),
+        fragments,
+        sites=scale.sites(18),
+        placement="zipf",
+        policy=policy,
+        duration=scale.duration,
+    )
 
 
 def _claims(found: dict[tuple[str, str], Runs]) -> dict[str, bool]:

@@ -1,10 +1,10 @@
 """The thesis, figures 6.9 to 6.11: more nodes, more queries, and when one more stops paying."""
 
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.experiments.base import Line, Plot, Result, Say, Table
-from penstock.sim.study import Runs, Scale, federation, jain_of, mean_of, over_seeds
+from penstock.sim.study import Runs, Scale, federation, jain_of, mean_of, sweep, with_sites
 from penstock.sim.what_if import Answer, Point, Question
 
 NODES = (9, 12, 15, 18, 21, 24)
@@ -19,30 +19,29 @@ class DisspScale:
 
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
-        by_nodes: dict[int, Runs] = {}
-        nodes = federation(
-            scale.many(300, 45),
-            sites=scale.sites(18),
-            overload=3.0,
-            placement="zipf",
-            duration=scale.duration,
-        )
+        zipf: dict[str, Any] = {"placement": "zipf", "duration": scale.duration}
+        nodes = federation(scale.many(300, 45), sites=scale.sites(18), overload=3.0, **zipf)
         capacity = nodes.sites.capacities()[0]
-        for number, count in enumerate(scale.some(NODES)):
-            say(f"{count} nodes", 0.4 * number / len(NODES))
-            changed = nodes.changed(sites={"count": scale.sites(count), "capacity": capacity})
-            by_nodes[count] = over_seeds(changed, scale.seeds)
+        by_nodes = sweep(
+            scale.some(NODES),
+            lambda count: with_sites(nodes, scale.sites(count), capacity),
+            scale,
+            say,
+            (0.0, 0.4),
+        )
         base = federation(scale.many(180, 18), sites=scale.sites(18), overload=BASE_OVERLOAD)
-        by_queries: dict[int, Runs] = {}
-        for number, count in enumerate(QUERIES[::3] if scale.brief else QUERIES):
-            say(f"{count} queries", 0.4 + 0.6 * number / len(QUERIES))
-            scenario = federation(
-                max(3, round(scale.many(180, 18) * count / 180)),
-                placement="zipf",
-                duration=scale.duration,
-            )
-            fixed = scenario.changed(sites=base.sites.model_dump())
-            by_queries[count] = over_seeds(fixed, scale.seeds)
+        room = base.sites.capacities()[0]
+        by_queries = sweep(
+            QUERIES[::3] if scale.brief else QUERIES,
+            lambda count: with_sites(
+                federation(round(scale.many(180, 18) * count / 180), **zipf),
+                base.sites.count,
+                room,
+            ),
+            scale,
+            say,
+            (0.4, 1.0),
+        )
         return _result(by_nodes, by_queries)
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from penstock.experiments.base import Line, Plot, Result, Say, Table
 from penstock.sim.scenario import Scenario
-from penstock.sim.study import Run, Runs, Scale, federation, jain_of, mean_of, over_seeds
+from penstock.sim.study import COMPLEX, Run, Runs, Scale, federation, jain_of, mean_of, sweep
 
 FRAGMENTS = 2000
 """In all, whatever the number of fragments a query."""
@@ -14,6 +14,7 @@ CASES: dict[str, tuple[int, int]] = {
     "1-6": (1, 6),
 }
 POLICIES = ("random", "balance-sic")
+PLACEMENTS = ("uniform", "zipf")
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 Grid = dict[tuple[str, str, str], Runs]
@@ -26,23 +27,28 @@ class ThemisMultiSite:
 
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
-        grid = self._grid(scale, say)
-        silent = {
-            placement: over_seeds(
-                _scenario(scale, placement, "1-6", "balance-sic", update_sic=False), scale.seeds
-            )
-            for placement in ("uniform", "zipf")
-        }
-        ratios = self._ratios(scale, say)
+        cases = ["2", "1-6"] if scale.brief else list(CASES)
+        wanted = [(p, case, policy) for p in PLACEMENTS for case in cases for policy in POLICIES]
+        grid = sweep(wanted, lambda point: _scenario(scale, *point), scale, say, (0.0, 0.8))
+        silent = sweep(
+            PLACEMENTS,
+            lambda place: _scenario(scale, place, "1-6", "balance-sic", update_sic=False),
+            scale,
+            say,
+            (0.8, 0.85),
+        )
+        ratios = sweep(
+            scale.some(RATIOS), lambda ratio: _ten_sites(scale, ratio), scale, say, (0.85, 1.0)
+        )
         result = Result(
             "THEMIS: fairness over many sites", "THEMIS, section 7.2, figures 10 and 11"
         )
         result.tables = [
-            *(_table(grid, placement) for placement in ("uniform", "zipf")),
+            *(_table(grid, placement) for placement in PLACEMENTS),
             _silent_table(grid, silent),
             _ratio_table(ratios),
         ]
-        result.plots = [_plot(grid, placement) for placement in ("uniform", "zipf")]
+        result.plots = [_plot(grid, placement) for placement in PLACEMENTS]
         result.holds = {**_claims(grid), **_silent_claims(grid, silent), **_ratio_claim(ratios)}
         result.notes = [
             "The paper states 33 % for the mixed workload with Zipf placement; its curves are not "
@@ -57,32 +63,19 @@ class ThemisMultiSite:
         }
         return result
 
-    def _grid(self, scale: Scale, say: Say) -> Grid:
-        cases = scale.some([*list(CASES)[1:], "1-6"]) if scale.brief else CASES
-        wanted = [(p, c, s) for p in ("uniform", "zipf") for c in cases for s in POLICIES]
-        grid: Grid = {}
-        for number, (placement, case, policy) in enumerate(wanted):
-            say(f"{placement}, {case} fragments, {policy}", 0.8 * number / len(wanted))
-            scenario = _scenario(scale, placement, case, policy)
-            grid[placement, case, policy] = over_seeds(scenario, scale.seeds)
-        return grid
 
-    def _ratios(self, scale: Scale, say: Say) -> dict[float, Runs]:
-        """Figure 11: ten sites, more and more of the queries in three fragments."""
-        found = {}
-        total = scale.many(FRAGMENTS, 120)
-        for number, ratio in enumerate(scale.some(RATIOS)):
-            say(f"{ratio:.0%} in three fragments", 0.85 + 0.15 * number / len(RATIOS))
-            three, one = ratio * total / 3, (1 - ratio) * total
-            base = federation(round(total), (1, 1), sites=scale.sites(10), duration=scale.duration)
-            groups = [
-                {"kind": group.kind, "count": max(1, round(count / 3)), "fragments": size}
-                for count, size in ((one, 1), (three, 3))
-                for group in base.queries
-                if count
-            ]
-            found[ratio] = over_seeds(base.changed(queries=groups), scale.seeds)
-        return found
+def _ten_sites(scale: Scale, ratio: float) -> Scenario:
+    """Figure 11: this part of all fragments is in queries of three."""
+    total = scale.many(FRAGMENTS, 120)
+    base = federation(total, (1, 1), sites=scale.sites(10), duration=scale.duration)
+    counts = {1: (1 - ratio) * total, 3: ratio * total / 3}
+    groups = [
+        {"kind": kind, "count": max(1, round(count / len(COMPLEX))), "fragments": size}
+        for size, count in counts.items()
+        for kind in COMPLEX
+        if count
+    ]
+    return base.changed(queries=groups)
 
 
 def _scenario(
@@ -101,9 +94,9 @@ def _scenario(
 
 
 def _claims(grid: Grid) -> dict[str, bool]:
-    uniform, zipf = (_gain(grid, placement, "1-6") for placement in ("uniform", "zipf"))
+    uniform, zipf = (_gain(grid, placement, "1-6") for placement in PLACEMENTS)
     least = min(grid["uniform", "1-6", "balance-sic"].values(jain_of))
-    several = [(p, case) for p in ("uniform", "zipf") for case in _cases(grid) if case != "1"]
+    several = [(p, case) for p in PLACEMENTS for case in _cases(grid) if case != "1"]
     return {
         f"uniform, mixed: Jain at least 0.98 (least: {least:.3f})": least >= 0.98,
         f"uniform, mixed: Jain at least 20 % above random's ({uniform:+.0%})": uniform >= 0.2,

@@ -1,10 +1,10 @@
 """THEMIS, figures 12 and 13: more sites, more queries."""
 
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.experiments.base import Line, Plot, Result, Say, Table
-from penstock.sim.study import Runs, Scale, federation, jain_of, mean_of, over_seeds
+from penstock.sim.study import Runs, Scale, federation, jain_of, mean_of, sweep, with_sites
 
 SITES = (9, 12, 15, 18, 21, 24)
 QUERIES = (150, 300, 450, 600, 750, 900)
@@ -17,29 +17,30 @@ class ThemisScale:
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
         base = federation(
-            scale.many(500, 60),
-            sites=scale.sites(18),
-            overload=3.0,
-            placement="zipf",
-            duration=scale.duration,
+            scale.many(500, 60), sites=scale.sites(18), overload=3.0, **_common(scale)
         )
-        site = base.sites.capacities()[0]
-        by_sites: dict[int, Runs] = {}
-        for number, sites in enumerate(scale.some(SITES)):
-            say(f"{sites} sites", 0.5 * number / len(SITES))
-            changed = base.changed(
-                sites={"count": scale.sites(sites), "capacity": site, "latency": 0.005}
-            )
-            by_sites[sites] = over_seeds(changed, scale.seeds)
-        by_queries: dict[int, Runs] = {}
-        for number, queries in enumerate(scale.some(QUERIES)):
-            say(f"{queries} queries", 0.5 + 0.5 * number / len(QUERIES))
-            scaled = federation(scale.many(queries, 18), placement="zipf", duration=scale.duration)
-            scaled = scaled.changed(
-                sites={"count": scale.sites(18), "capacity": site, "latency": 0.005}
-            )
-            by_queries[queries] = over_seeds(scaled, scale.seeds)
+        capacity = base.sites.capacities()[0]
+        by_sites = sweep(
+            scale.some(SITES),
+            lambda sites: with_sites(base, scale.sites(sites), capacity),
+            scale,
+            say,
+            (0.0, 0.5),
+        )
+        by_queries = sweep(
+            scale.some(QUERIES),
+            lambda queries: with_sites(
+                federation(scale.many(queries, 18), **_common(scale)), scale.sites(18), capacity
+            ),
+            scale,
+            say,
+            (0.5, 1.0),
+        )
         return _result(by_sites, by_queries)
+
+
+def _common(scale: Scale) -> dict[str, Any]:
+    return {"placement": "zipf", "duration": scale.duration}
 
 
 def _result(by_sites: dict[int, Runs], by_queries: dict[int, Runs]) -> Result:

@@ -3,7 +3,8 @@
 from typing import ClassVar
 
 from penstock.experiments.base import Line, Plot, Result, Say, Table
-from penstock.sim.study import Runs, Scale, federation, jain_of, mean_of, over_seeds
+from penstock.sim.scenario import Scenario
+from penstock.sim.study import Runs, Scale, federation, jain_of, mean_of, sweep
 
 OVERLOADS = (0.8, 1.5, 2.5, 4.0, 6.0, 8.0, 10.0)
 INTERVALS = (0.1, 0.25, 0.5, 1.0)
@@ -15,8 +16,12 @@ class ThemisSingleSite:
 
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
-        by_load = self._loads(scale, say)
-        by_interval = self._intervals(scale, say)
+        by_load = sweep(
+            scale.some(OVERLOADS), lambda load: _one_site(scale, load), scale, say, (0.0, 0.6)
+        )
+        by_interval = sweep(
+            scale.some(INTERVALS), lambda delta: _six_sites(scale, delta), scale, say, (0.6, 1.0)
+        )
         result = Result(
             "THEMIS: one site, and the shedding interval", "THEMIS, section 7.2, figures 8 and 9"
         )
@@ -48,30 +53,20 @@ class ThemisSingleSite:
         }
         return result
 
-    def _loads(self, scale: Scale, say: Say) -> dict[float, Runs]:
-        found = {}
-        for number, load in enumerate(scale.some(OVERLOADS)):
-            say(f"one site, load {load:g}", 0.7 * number / len(OVERLOADS))
-            scenario = federation(
-                scale.many(120, 30), (1, 1), sites=1, overload=load, duration=scale.duration
-            )
-            found[load] = over_seeds(scenario, scale.seeds)
-        return found
 
-    def _intervals(self, scale: Scale, say: Say) -> dict[float, Runs]:
-        found = {}
-        for number, delta in enumerate(scale.some(INTERVALS)):
-            say(f"interval {delta * 1000:g} ms", 0.7 + 0.3 * number / len(INTERVALS))
-            scenario = federation(
-                scale.many(200, 30),
-                (1, 3),
-                sites=6,
-                overload=3.0,
-                interval=delta,
-                duration=scale.duration,
-            )
-            found[delta] = over_seeds(scenario, scale.seeds)
-        return found
+def _one_site(scale: Scale, load: float) -> Scenario:
+    return federation(scale.many(120, 30), (1, 1), sites=1, overload=load, duration=scale.duration)
+
+
+def _six_sites(scale: Scale, interval: float) -> Scenario:
+    return federation(
+        scale.many(200, 30),
+        (1, 3),
+        sites=6,
+        overload=3.0,
+        interval=interval,
+        duration=scale.duration,
+    )
 
 
 def _load_table(by_load: dict[float, Runs]) -> Table:

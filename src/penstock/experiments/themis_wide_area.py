@@ -3,7 +3,8 @@
 from typing import Any, ClassVar
 
 from penstock.experiments.base import Result, Say, Table
-from penstock.sim.study import Runs, Scale, federation, jain_of, mean_of, over_seeds
+from penstock.sim.scenario import Scenario
+from penstock.sim.study import Scale, federation, jain_of, mean_of, sweep
 
 BURST = {"share": 0.1, "factor": 10}
 CASES: dict[str, tuple[float, dict[str, Any] | None]] = {
@@ -21,19 +22,7 @@ class ThemisWideArea:
 
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
-        found: dict[str, Runs] = {}
-        for number, (case, (latency, burst)) in enumerate(CASES.items()):
-            say(case, number / len(CASES))
-            scenario = federation(
-                scale.many(240, 45),
-                (2, 2),
-                sites=4,
-                overload=3.0,
-                latency=latency,
-                duration=scale.duration,
-                sources={"burst": burst},
-            )
-            found[case] = over_seeds(scenario, scale.seeds)
+        found = sweep(list(CASES), lambda case: _four_sites(scale, case), scale, say)
         calm, wide = found["LAN"].median(mean_of), found["WAN, bursts"].median(mean_of)
         least = min(found["WAN, bursts"].values(jain_of))
         raised = found["WAN, bursts that add load"].median(mean_of)
@@ -68,3 +57,16 @@ class ThemisWideArea:
             ],
             figures={case: runs.json() for case, runs in found.items()},
         )
+
+
+def _four_sites(scale: Scale, case: str) -> Scenario:
+    latency, burst = CASES[case]
+    return federation(
+        scale.many(240, 45),
+        (2, 2),
+        sites=4,
+        overload=3.0,
+        latency=latency,
+        duration=scale.duration,
+        sources={"burst": burst},
+    )

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from penstock.experiments.base import Say
 from penstock.fairness import Spread
 from penstock.sim.engine import Simulation
 from penstock.sim.measure import Outcome
@@ -129,6 +130,30 @@ _known: dict[str, Run] = {}
 
 def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> Runs:
     return Runs(tuple(_run(scenario.changed(seed=seed)) for seed in seeds))
+
+
+def sweep(
+    points: Sequence[Value],
+    scenario: Callable[[Value], Scenario],
+    scale: Scale,
+    say: Say,
+    part: tuple[float, float] = (0.0, 1.0),
+) -> dict[Value, Runs]:
+    """The runs of each point; ``part`` is the part of the whole experiment that this is."""
+    found = {}
+    for number, point in enumerate(points):
+        say(_words(point), part[0] + (part[1] - part[0]) * number / len(points))
+        found[point] = over_seeds(scenario(point), scale.seeds)
+    return found
+
+
+def _words(point: object) -> str:
+    return ", ".join(map(str, point)) if isinstance(point, tuple) else str(point)
+
+
+def with_sites(scenario: Scenario, count: int, capacity: float) -> Scenario:
+    """The same queries on so many sites of this capacity."""
+    return scenario.changed(sites={"count": count, "capacity": capacity})
 
 
 def _run(scenario: Scenario) -> Run:
