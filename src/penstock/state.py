@@ -105,7 +105,8 @@ def remember(state: State, standing: Standing, report: Report, settings: Setting
         return state  # nobody tells, and nothing needs remembering
     since = report.now - settings.window
     own = (*(entry for entry in state.own if entry[0] > since), (report.now, standing.by_name()))
-    told, then = dict(state.told), dict[float, Mapping[str, float]]()
+    told = {q: heard for q, heard in state.told.items() if heard[0].at > since - settings.window}
+    then: dict[float, Mapping[str, float]] = {}
     for query, news in report.told.items():
         if 0.0 <= news.sic <= 1.0:  # nonsense is not believed (law 9)
             if news.at not in then:

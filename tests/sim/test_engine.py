@@ -192,6 +192,14 @@ def test_a_coordinator_that_is_down_tells_nothing_new() -> None:
     assert at.tolist() == [2.0, 1.0]
 
 
+def test_sites_that_hear_nothing_more_go_on_by_what_they_know() -> None:
+    """Law 9: all coordinators fall silent; capacity is respected, and queries stay level."""
+    silent = run(small(overload=4.0, failures=[{"coordinator": "all", "at": "20s", "for": "20s"}]))
+    assert (silent.utilisation <= 1.0).all()
+    assert (silent.utilisation > 0.9).all()
+    assert silent.spread.jain > 0.95
+
+
 @pytest.mark.parametrize(
     ("latency", "ago", "steps"),
     [(0.0, 0.1, 0), (0.05, 0.1, 0), (0.05, 0.01, 1), (0.25, 0.0, 1), (0.6, 0.2, 2)],

@@ -30,8 +30,6 @@ from penstock.types import Bools, Floats, Told
 
 Progress = Callable[[float], None]
 """Is told which part of a run is done."""
-LONGEST = 4.0
-"""Seconds that a batch can take, at most: a site that warms up may misjudge its first ones."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,8 @@ class Simulation:
         self._arrivals = Arrivals(scenario, deployed)
         self._failures = Failures(scenario.failures, deployed.sites, work.ids)
         latency = scenario.sites.latency
-        self._partials = Mail(work.query.size, delta, latency)
-        self._results = Mail(len(work.ids), delta, latency)
+        self._mail = Mail(work.query.size, delta, latency)
+        self._result_mail = Mail(len(work.ids), delta, latency)
         self._coordinators = Coordinators(len(work.ids), slots, delta, latency)
         self._carried = Sliding(slots, len(deployed.strata))
         unit = np.where(deployed.partial, 1.0, self._arrivals.batch)
@@ -74,7 +72,10 @@ class Simulation:
         self._sites = _sites(scenario, deployed)
         self._slices = deployed.slices()
         self._told_to = [sorted({s.query for s in deployed.strata[mine]}) for mine in self._slices]
-        self._source, self._partial = deployed.source_stratum(), deployed.partial_stratum()
+        self._source_stratum, self._partial_stratum = (
+            deployed.source_stratum(),
+            deployed.partial_stratum(),
+        )
         self._phase = np.random.default_rng([scenario.seed, 4]).random(work.query.size)
         self._waiting = np.zeros(len(deployed.strata))
         self._waiting_sic = np.zeros(len(deployed.strata))
@@ -136,12 +137,12 @@ class Simulation:
     def _receive(self) -> Floats:
         """Source tuples, and partial results with what they carry."""
         arrived = np.zeros(self._waiting.size)
-        arrived[self._source] = self._arrivals.of_step(self.now)
-        sent = self._partial >= 0
-        tuples, sic = self._partials.arrive()
-        arrived[self._partial[sent]] = tuples[sent]
+        arrived[self._source_stratum] = self._arrivals.of_step(self.now)
+        sent = self._partial_stratum >= 0
+        tuples, sic = self._mail.arrive()
+        arrived[self._partial_stratum[sent]] = tuples[sent]
         carried = np.zeros(self._waiting.size)
-        carried[self._partial[sent]] = sic[sent]
+        carried[self._partial_stratum[sent]] = sic[sent]
         self._waiting += arrived
         self._waiting_sic += carried
         self._shares = self._carried.add(carried)
@@ -183,7 +184,7 @@ class Simulation:
         deployed = self.deployment
         seconds = np.bincount(deployed.site, admitted, deployed.sites) / deployed.capacity
         start = np.maximum(self.now, self._busy_until)
-        self._busy_until = np.where(free, start + np.minimum(seconds, LONGEST), self._busy_until)
+        self._busy_until = np.where(free, start + seconds, self._busy_until)
         for number in np.flatnonzero(free):
             mine = self._slices[number]
             self._sites[number].finish(
@@ -212,13 +213,13 @@ class Simulation:
         tuples = np.minimum(self._held[fragments], work.emits[fragments])
         sic, ago, root = self._held_sic[fragments], since[fragments], work.root[fragments]
         inner = ~root
-        self._partials.send(fragments[inner], tuples[inner], sic[inner], ago[inner])
-        self._results.send(work.query[fragments[root]], tuples[root], sic[root], ago[root])
+        self._mail.send(fragments[inner], tuples[inner], sic[inner], ago[inner])
+        self._result_mail.send(work.query[fragments[root]], tuples[root], sic[root], ago[root])
         self._held[fragments] = self._held_sic[fragments] = 0.0
         return float(sic.sum())
 
     def _tell(self) -> None:
-        _, sic = self._results.arrive()
+        _, sic = self._result_mail.arrive()
         self._coordinators.hear(self.now, sic, self._failures.silent(self.now))
 
 
