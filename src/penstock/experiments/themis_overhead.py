@@ -19,15 +19,17 @@ class ThemisOverhead:
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
         duration = max(30.0, SECONDS * effort)
+        shorter = max(20.0, duration / 3)
         fragments = scale.many(FRAGMENTS, 400)
         say("all fragments", 0.0)
         whole = _seconds_a_step(_scenario(fragments, duration, "balance-sic"))
         say("random shedding", 0.4)
-        blind = _seconds_a_step(_scenario(fragments, duration / 3, "random"))
+        blind = _seconds_a_step(_scenario(fragments, shorter, "random"))
         say("a tenth of the fragments", 0.8)
-        tenth = _seconds_a_step(_scenario(fragments / 10, duration / 3, "balance-sic"))
+        tenth = _seconds_a_step(_scenario(fragments / 10, shorter, "balance-sic"))
         steps, sites = SECONDS / 0.25, 18
-        growth, full = whole / tenth, whole * steps * FRAGMENTS / fragments
+        growth, each = whole / tenth, (whole - tenth) / (0.9 * fragments)
+        full = steps * (whole + each * (FRAGMENTS - fragments))
         return Result(
             "THEMIS: overhead",
             "THEMIS, section 7.6",
