@@ -178,8 +178,9 @@ def test_a_profile_raises_the_load() -> None:
 @pytest.mark.parametrize(("keep", "factor"), [(True, 1.0), (False, 1.9)])
 def test_bursts_keep_the_mean_load_or_raise_it(keep: bool, factor: float) -> None:
     burst = {"share": 0.1, "factor": 10, "keep_mean": keep}
-    plain = run(small(queries=30, duration="60s")).tuples["arrived"]
-    bursty = run(small(queries=30, duration="60s", sources={"burst": burst})).tuples["arrived"]
+    calm = small(queries=60, sites=1)
+    plain = run(calm).tuples["arrived"]
+    bursty = run(calm.changed(sources={"burst": burst})).tuples["arrived"]
     assert bursty == pytest.approx(factor * plain, rel=0.05)
 
 

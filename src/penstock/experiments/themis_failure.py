@@ -66,9 +66,9 @@ class ThemisFailure:
 
 def _run(scale: Scale, seed: int, overload: float) -> Outcome:
     scenario = federation(
-        scale.many(180, 36),
+        scale.many(180, 24),
         (1, 3),
-        sites=6,
+        sites=4 if scale.brief else 6,
         overload=overload,
         seed=seed,
         placement="by-load",

@@ -30,7 +30,8 @@ class ThemisOptimum:
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
         rows, found, best = [], dict[tuple[str, str], Runs](), dict[str, tuple[float, float]]()
-        for number, (case, (placement, fragments)) in enumerate(CASES.items()):
+        for number, case in enumerate(scale.some(list(CASES))):
+            placement, fragments = CASES[case]
             say(case, number / len(CASES))
             scenario = federation(
                 scale.many(570, 45) if fragments == (1, 6) else scale.many(2000, 150),

@@ -18,9 +18,9 @@ class ThemisOverhead:
 
     def run(self, effort: float, say: Say) -> Result:
         scale = Scale.of(effort)
-        duration = max(30.0, SECONDS * effort)
+        duration = max(20.0, SECONDS * effort)
         shorter = max(20.0, duration / 3)
-        fragments = scale.many(FRAGMENTS, 400)
+        fragments = scale.many(FRAGMENTS, 300)
         say("all fragments", 0.0)
         whole = _seconds_a_step(_scenario(fragments, duration, "balance-sic"))
         say("random shedding", 0.4)

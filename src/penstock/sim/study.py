@@ -34,7 +34,7 @@ class Scale:
     @classmethod
     def of(cls, effort: float) -> "Scale":
         if effort < 0.1:
-            return cls((1,), 30.0, 0.06, brief=True)
+            return cls((1,), 24.0, 0.06, brief=True)
         return cls((1, 2, 3), 60.0 + 60.0 * effort, 0.06 + 0.94 * effort, brief=False)
 
     def many(self, number: float, least: int = 12) -> int:
