@@ -85,21 +85,20 @@ def test_nothing_is_rounded_up_that_the_plan_does_not_want_or_that_is_many() -> 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_paid_for_passes_first_and_the_rest_is_level(seed: int) -> None:
     demand = random_demand(seed, 20)
-    rng = np.random.default_rng(seed)
-    marked = replace(demand, paid=rng.random(len(demand)) < 0.3)
     capacity = 0.5 * demand.total_cost()
-    rates = BalanceSicPaid().rates(marked, capacity)
+    rates = BalanceSicPaid().rates(demand, capacity)
     cost = demand.tuples * demand.cost
     assert float((cost * rates).sum()) <= capacity * (1 + 1e-9) + 1e-9
-    if float(cost[marked.paid].sum()) <= capacity:
-        assert (rates[marked.paid] == 1.0).all()
+    if float(cost[demand.paid].sum()) <= capacity:
+        assert (rates[demand.paid] == 1.0).all()
     else:
-        assert (rates[~marked.paid & (cost > 0)] == 0.0).all()
+        assert (rates[~demand.paid & (cost > 0)] == 0.0).all()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_without_partial_results_it_is_balance_sic(seed: int) -> None:
     demand = random_demand(seed)
+    demand = replace(demand, paid=np.zeros(len(demand), dtype=np.bool_))
     capacity = 0.3 * demand.total_cost()
     paid, plain = (
         get(name).rates(demand, capacity) for name in ("balance-sic-paid", "balance-sic")

@@ -22,7 +22,7 @@ def policy_checks() -> list[PolicyCheck]:
 
 
 def random_demand(seed: int, most: int = 12) -> Demand:
-    """Whole tuples of a few queries; strata may be empty, worthless or free."""
+    """Whole tuples of a few queries; strata may be empty, worthless, free or paid for."""
     rng = np.random.default_rng(seed)
     queries, strata = int(rng.integers(1, 6)), int(rng.integers(1, most))
     return Demand.of(
@@ -31,6 +31,7 @@ def random_demand(seed: int, most: int = 12) -> Demand:
         rng.integers(0, 30, strata),
         rng.random(strata) * rng.integers(0, 2, strata) / 10,
         rng.choice([0.0, 0.5, 1.0, 3.0], strata, p=[0.1, 0.3, 0.4, 0.2]),
+        rng.random(strata) < 0.2,
     )
 
 
