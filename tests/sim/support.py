@@ -5,8 +5,7 @@ from typing import Any
 from penstock.sim.engine import Simulation
 from penstock.sim.measure import Outcome
 from penstock.sim.scenario import Scenario
-
-COMPLEX = ("avg-all", "top-5", "cov")
+from penstock.sim.study import federation
 
 
 def small(
@@ -14,19 +13,8 @@ def small(
 ) -> Scenario:
     """A mix of complex queries on sites that are overloaded so many times, on average."""
     low, _, high = fragments.partition("-")
-    mean = (int(low) + int(high or low)) / 2
-    demand = queries * mean * (10 + 20 + 2) / 3 * 150.0
-    return Scenario.model_validate(
-        {
-            "seed": 3,
-            "duration": "40s",
-            "sites": {"count": sites, "capacity": demand / sites / overload},
-            "queries": [
-                {"kind": kind, "count": queries // 3, "fragments": fragments} for kind in COMPLEX
-            ],
-            **more,
-        }
-    )
+    settings = {"seed": 3, "duration": "40s", **more}
+    return federation(queries, (int(low), int(high or low)), sites, overload, **settings)
 
 
 def run(scenario: Scenario) -> Outcome:

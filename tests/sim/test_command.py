@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import main
+from penstock.sim.command import reply
 from penstock.sim.what_if import Answer, Point, Question, ask
 from penstock.types import PenstockError
 from tests.sim.support import small
@@ -114,3 +115,20 @@ def test_the_thesis_trade_off_by_hand() -> None:
     assert (best, round(gain, 9)) == (200.0, 0.3)
     assert answer.tipping_point() == 400.0
     assert _answer(1.0, 0.9, 0.8).tipping_point() is None
+
+
+def test_a_sweep_as_people_read_it() -> None:
+    points = (Point(10, 1.0, 1.0, 0.51), Point(20, 0.8, 0.998, 0.99), Point(40, 0.25, 0.9, 1.0))
+    answer = Answer(Question("queries", (10, 20, 40)), points, 0.5, 20)
+    assert (
+        reply(answer)
+        == """\
+     queries   mean SIC     Jain   utilisation
+          10      1.000    1.000          51%
+          20      0.800    0.998          99%
+          40      0.250    0.900         100%
+
+Up to 20 queries have a mean SIC of at least 0.5.
+From 10 queries on, a query's cost falls furthest ahead of its quality at 20 queries (by 30%).
+One more query stops paying at about 40 queries."""
+    )

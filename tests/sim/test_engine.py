@@ -13,9 +13,10 @@ from penstock.sim.engine import Simulation
 from penstock.sim.network import Coordinators, Mail
 from penstock.sim.scenario import Scenario
 from penstock.sim.site import Site
+from penstock.sim.study import COMPLEX
 from penstock.state import State
 from penstock.types import Floats, Plan, Report
-from tests.sim.support import COMPLEX, run, small
+from tests.sim.support import run, small
 
 scenarios = st.builds(
     lambda seed, kinds, sites, overload, policy, placement, burst, failing, latency, interval: (
