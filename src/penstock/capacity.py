@@ -13,7 +13,7 @@ import numpy as np
 from penstock.account import Account
 from penstock.settings import Settings
 from penstock.state import Job, State
-from penstock.types import Floats, Ints, Outlook
+from penstock.types import Bools, Floats, Ints, Outlook
 
 SOME = 0.1
 """The part of a budget that admitted tuples get in any case."""
@@ -31,6 +31,8 @@ class Forecast:
     tuples: Floats
     expected: Mapping[str, float]
     """Tuples of each job, all strata together."""
+    seen: Bools
+    """Strata of which somebody has counted what waits; the others are expected as of late."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Capacity:
         """What each job's next batch brings: what waits, or the strata that it had of late."""
         job_of = np.full(len(account.strata), -1, dtype=np.int64)
         tuples = np.zeros(len(account.strata))
+        counted = np.zeros(len(account.strata), dtype=np.bool_)
         expected: dict[str, float] = {}
         for number, (name, job) in enumerate(state.jobs.items()):
             expected[name] = self.expected(name, job, starting)
@@ -52,9 +55,10 @@ class Capacity:
             known = places >= 0
             mine, counts = places[known], comes.arrived[known]
             job_of[mine] = number
+            counted[mine] = seen is not None
             scale = 1.0 if seen is not None else expected[name] / max(counts.sum(), 1e-12)
             tuples[mine] = counts * scale
-        return Forecast(job_of, tuples, expected)
+        return Forecast(job_of, tuples, expected, counted)
 
     def expected(self, name: str, job: Job, starting: Outlook | None) -> float:
         if starting is None or starting.job != name:

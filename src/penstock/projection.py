@@ -11,8 +11,10 @@ to do as it does: where it gives a query a tenth more, the whole of the query is
 tenth. If each site mended the whole of a gap on its own, k sites would mend it k times over, all
 drop the query when they hear of it, and so on for ever.
 
-*Lumps.* Partial results come once a window, in few intervals of many. They count as the steady
-flow that they are over the STW, in intervals with them and without.
+*Lumps.* Partial results come once a window, in few intervals of many, and a source's batches do
+not come evenly, either. Where somebody has counted what waits, it stands for the steady flow that
+it is over the STW, in intervals with much of it and with little: to give a query the same in each
+interval in which it has something would give it too little in all.
 """
 
 from collections.abc import Callable
@@ -26,6 +28,8 @@ from penstock.settings import Settings, Terms
 from penstock.state import State, elsewhere
 from penstock.types import Bools, Floats, Queries
 
+LUMP = 3.0
+"""So far from the usual a source's batch may be and still count as the usual; a burst is more."""
 ALIKE = 8.0
 """A site takes the rest of a query for at most so many times its own part of it."""
 
@@ -60,12 +64,13 @@ def project(
         sic *= alike
     queries = _with_terms(past, standing.queries, settings)
     partial = account.index.of_sources(state.partial)
-    if not partial.any():
+    if not forecast.seen.any():
         return Projection(queries, sic, partial)
     waits = forecast.tuples > 0
-    usual = account.arrived() / account.slots
-    lumps = partial & waits
-    sic[lumps] *= np.minimum(usual[lumps] / forecast.tuples[lumps], 1.0)
+    lumps = forecast.seen & waits
+    usual = account.arrived()[lumps] / account.slots
+    least = np.where(partial[lumps], 0.0, 1 / LUMP)
+    sic[lumps] *= np.clip(usual / forecast.tuples[lumps], least, LUMP)
     flow = np.where(partial & ~waits, standing.gained, 0.0)
     if state.told:
         flow *= alike
