@@ -101,7 +101,9 @@ class Controller:
         names = list(state.jobs)
         rates = np.ones(forecast.tuples.size)
         known = [n for n, name in enumerate(names) if state.jobs[name].clock.known]
-        mine = np.isin(forecast.job, known)
+        costed = np.zeros(len(names) + 1, dtype=np.bool_)  # the last for strata without a job
+        costed[known] = True
+        mine = costed[forecast.job]
         if not mine.any():
             return rates
         work = self._capacity.costs(state, names, forecast.job, work=True)
