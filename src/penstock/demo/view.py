@@ -9,6 +9,7 @@ from typing import Protocol, Self
 from rich.console import Console
 
 from penstock.demo.meter import Reading
+from penstock.terminal import say
 
 TITLES = {"plain": "without Penstock", "gated": "with Penstock"}
 EVERY = 1.0
@@ -76,15 +77,12 @@ class Lines:
 
     def stage(self, title: str, seconds: float, later: float) -> None:
         self._clock.stage(seconds, later)
-        self._print(f"[{self._clock.elapsed:3.0f} s] {title}")
+        say(self._console, f"[{self._clock.elapsed:3.0f} s] {title}")
 
     def reading(self, run: str, reading: Reading) -> None:
         if reading.elapsed < self._last or reading.elapsed >= self._last + EVERY:
             self._last = reading.elapsed
-            self._print(f"[{self._clock.elapsed:3.0f} s] {line(TITLES[run], reading)}")
-
-    def _print(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+            say(self._console, f"[{self._clock.elapsed:3.0f} s] {line(TITLES[run], reading)}")
 
 
 def line(title: str, now: Reading) -> str:
