@@ -100,6 +100,10 @@ def parse(text: str) -> exp.Query:
         raise SqlError("expected one query" if found else "the query is empty")
     if not isinstance(found[0], exp.Query):
         raise SqlError(f"expected a SELECT, found {found[0].key.upper()}")
+    for join in found[0].find_all(exp.Join):
+        if join.kind == "CROSS":  # also a comma; Spark streams know inner joins only
+            join.set("kind", None)
+            join.set("on", exp.true())
     return found[0]
 
 
