@@ -1,7 +1,7 @@
 """What stands behind FROM, and the marks that it carries."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from sqlglot import exp
@@ -36,6 +36,8 @@ class Relation:
     """Its rows are results of aggregates."""
     sampled: bool
     """Some of it went through a gate."""
+    paired: bool = False
+    """A tuple may stand in several of its rows."""
     marks: tuple[str, ...] = MARKS
     """The names of its columns that are marks."""
 
@@ -44,24 +46,24 @@ class Relation:
         """A gated source has a weight and a SIC; what was meant is their product."""
         weight, sic = exp.column(WEIGHT, table=alias), exp.column(SIC, table=alias)
         meant = sic.copy() * weight.copy()
-        return cls(alias, weight, sic, meant, None, False, True, (WEIGHT, SIC))
+        return cls(alias, weight, sic, meant, None, False, True, marks=(WEIGHT, SIC))
 
     @classmethod
-    def derived(cls, alias: str, estimates: bool, sampled: bool) -> "Relation":
+    def derived(cls, alias: str, estimates: bool, sampled: bool, paired: bool) -> "Relation":
         weight, sic, meant, shown = (exp.column(name, table=alias or None) for name in MARKS)
-        return cls(alias, weight, sic, meant, shown, estimates, sampled)
+        return cls(alias, weight, sic, meant, shown, estimates, sampled, paired)
 
     @classmethod
     def static(cls, alias: str) -> "Relation":
         one, nothing = exp.convert(1.0), exp.convert(0.0)
-        return cls(alias, one, nothing, nothing, None, False, False, ())
+        return cls(alias, one, nothing, nothing, None, False, False, marks=())
 
     def joined(self, other: "Relation") -> "Relation":
         """A pair stands for as many as the product, and has the information of both."""
         if not other.sampled:
-            return self
+            return replace(self, paired=True)
         if not self.sampled:
-            return other
+            return replace(other, paired=True)
         shown = [part.copy() for part in (self.shown, other.shown) if part is not None]
         return Relation(
             alias="",
@@ -71,6 +73,7 @@ class Relation:
             shown=exp.and_(*shown) if shown else None,
             estimates=self.estimates and other.estimates,
             sampled=True,
+            paired=True,
         )
 
     def summed(self, shown: exp.Expr | None) -> list[exp.Expr]:

@@ -15,7 +15,7 @@ WHERE (its gate has counted before).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from sqlglot import exp
@@ -25,7 +25,7 @@ from penstock.sql import aggregates, cql
 from penstock.sql.aggregates import SQL, call, enclosed, filtered, is_aggregate, name_of
 from penstock.sql.grammar import SqlError, parse, text
 from penstock.sql.refuse import refuse
-from penstock.sql.relations import MARKS, Relation, Source, by_name, inputs
+from penstock.sql.relations import Relation, Source, by_name, inputs
 
 LOW, HIGH, ATOM = "_low", "_high", "part_"
 
@@ -87,11 +87,12 @@ def rewrite(
 
 @dataclass
 class _Made:
-    """A rewritten query; ``estimates`` if its rows are results of aggregates."""
+    """A rewritten query, and what its rows are; see ``Relation``."""
 
     tree: exp.Query
     estimates: bool
-    sampled: bool = True
+    sampled: bool
+    paired: bool
     columns: list[Column] = field(default_factory=list)
     atoms: int = 0
 
@@ -111,7 +112,7 @@ class _Rewriting:
         if isinstance(tree, exp.Subquery):
             made = self.of_query(tree.this, known, top=top)
             tree.set("this", made.tree)
-            return _Made(tree, made.estimates, made.sampled, made.columns, made.atoms)
+            return replace(made, tree=tree)
         if isinstance(tree, exp.Union):
             return self._of_union(tree, known)
         assert isinstance(tree, exp.Select)
@@ -123,7 +124,8 @@ class _Rewriting:
             raise SqlError("UNION ALL: one side has aggregates and the other has tuples")
         tree.set("this", left.tree)
         tree.set("expression", right.tree)
-        return _Made(tree, left.estimates, left.sampled, left.columns)
+        twice = _tables(left.tree) & _tables(right.tree)
+        return replace(left, tree=tree, paired=left.paired or right.paired or bool(twice))
 
     def _of_select(self, select: exp.Select, known: dict[str, _Made], top: bool) -> _Made:
         relations = [self._relation(item, known) for item in inputs(select)]
@@ -135,12 +137,12 @@ class _Rewriting:
         if isinstance(item, exp.Subquery):
             made = self.of_query(item.this, known)
             item.set("this", made.tree)
-            return Relation.derived(item.alias, made.estimates, made.sampled)
+            return Relation.derived(item.alias, made.estimates, made.sampled, made.paired)
         assert isinstance(item, exp.Table)
         alias = item.alias_or_name
         if item.name.lower() in known:
             made = known[item.name.lower()]
-            return Relation.derived(alias, made.estimates, made.sampled)
+            return Relation.derived(alias, made.estimates, made.sampled, made.paired)
         source = by_name(self.sources, item.name)
         item.set("this", exp.to_identifier(source.view, quoted=True))
         item.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
@@ -157,9 +159,10 @@ class _Rewriting:
         else:
             select.set("where", None)
         some = _some(select, condition)
-        joined, columns, items, extra = len(relations) > 1, [], [], []
+        marked = replace(marked, paired=marked.paired or _multiplies(select))
+        columns, items, extra = [], [], []
         for item in select.expressions:
-            column, value, ends = self._item(item, marked, condition, some, top=top, joined=joined)
+            column, value, ends = self._item(item, marked, condition, some, top)
             columns.append(column)
             items.append(value)
             extra += ends
@@ -168,7 +171,7 @@ class _Rewriting:
         answers = [*items, *extra, *marked.summed(shown)]
         atoms, answers = _atoms(answers) if top else ([], answers)
         select.set("expressions", [*atoms, *answers])
-        return _Made(select, True, marked.sampled, columns, len(atoms))
+        return _Made(select, True, marked.sampled, False, columns, len(atoms))
 
     def _having(
         self, select: exp.Select, marked: Relation, condition: exp.Expr | None
@@ -184,9 +187,7 @@ class _Rewriting:
         marked: Relation,
         condition: exp.Expr | None,
         some: exp.Expr | None,
-        *,
         top: bool,
-        joined: bool,
     ) -> tuple[Column, exp.Expr, list[exp.Expr]]:
         name, body = _name(item), item.unalias()
         value = self._weighed(body, marked, condition)
@@ -197,7 +198,7 @@ class _Rewriting:
         rewritten = exp.alias_(value, name, quoted=True)
         ends: list[exp.Expr] = []
         if top and self.confidence is not None and kind == "weighted":
-            ends = self._ends(name, body, marked, condition, joined)
+            ends = self._ends(name, body, marked, condition)
         return Column(name, kind, bool(ends)), rewritten, ends
 
     def _kind(self, node: exp.Expr, marked: Relation) -> str:
@@ -211,7 +212,6 @@ class _Rewriting:
         body: exp.Expr,
         marked: Relation,
         condition: exp.Expr | None,
-        joined: bool,
     ) -> list[exp.Expr]:
         """``name_low`` and ``name_high``, where the column is one aggregate and nothing else."""
         aggregate, own = _call(body)
@@ -220,10 +220,10 @@ class _Rewriting:
         found, _ = aggregates.estimate(aggregate, marked.weight)
         if found.variance is None:
             return []
-        if joined and not self.one_to_one:
+        if marked.paired and not self.one_to_one:
             raise SqlError(
-                "bounds: behind a join of streams an interval is sound only if no tuple has more "
-                "than one partner; if so, say one_to_one: true"
+                "bounds: behind a join an interval is sound only if no tuple has more than one "
+                "partner, and so in one row; if so, say one_to_one: true"
             )
         assert self.confidence is not None
         low, high = weighted.bounds(SQL, found, self.confidence)
@@ -236,7 +236,7 @@ class _Rewriting:
     def _weighed(self, tree: exp.Expr, marked: Relation, condition: exp.Expr | None) -> exp.Expr:
         """An expression with its aggregates in their weighted forms."""
 
-        def replace(node: exp.Expr) -> exp.Expr:
+        def weigh(node: exp.Expr) -> exp.Expr:
             found, own = _call(node)
             if name_of(found) is None:
                 return node
@@ -246,7 +246,7 @@ class _Rewriting:
                 value = aggregates.estimate(found, marked.weight)[0].value.node
             return enclosed(filtered(value, _all(condition, own)))
 
-        return tree.copy().transform(replace)
+        return tree.copy().transform(weigh)
 
     # --- tuples --------------------------------------------------------------------------------
 
@@ -268,7 +268,8 @@ class _Rewriting:
                 items.append(exp.alias_(_guarded(item.unalias(), guard), _name(item), quoted=True))
         marks = marked.passed(guard)
         select.set("expressions", [*items, *marks])
-        return _Made(select, marked.estimates, marked.sampled, columns)
+        paired = marked.paired or _multiplies(select)
+        return _Made(select, marked.estimates, marked.sampled, paired, columns)
 
 
 # --- small things --------------------------------------------------------------------------------
@@ -279,6 +280,18 @@ def _aggregates(select: exp.Select) -> bool:
         return True
     parts = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
     return any(name_of(node) for part in parts for node in part.walk())
+
+
+def _multiplies(select: exp.Select) -> bool:
+    """Whether it makes several rows of one."""
+    return bool(select.args.get("laterals")) or any(
+        str(node.this).lower() in ("explode", "posexplode", "inline", "stack")
+        for node in select.find_all(exp.Anonymous)
+    )
+
+
+def _tables(tree: exp.Expr) -> set[str]:
+    return {table.name.lower() for table in tree.find_all(exp.Table)}
 
 
 def _some(select: exp.Select, condition: exp.Expr | None) -> exp.Expr | None:
@@ -311,7 +324,7 @@ def _atoms(items: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
     names: dict[str, str] = {}
     atoms: list[exp.Expr] = []
 
-    def replace(node: exp.Expr) -> exp.Expr:
+    def named(node: exp.Expr) -> exp.Expr:
         aggregate = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
         if not is_aggregate(_call(aggregate)[0]):
             return node
@@ -321,7 +334,7 @@ def _atoms(items: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
             atoms.append(exp.alias_(node.copy(), names[key]))
         return exp.column(names[key])
 
-    return atoms, [item.transform(replace) for item in items]
+    return atoms, [item.transform(named) for item in items]
 
 
 def _all(*conditions: exp.Expr | None) -> exp.Expr | None:
@@ -343,12 +356,12 @@ def _inlined(having: exp.Expr, select: exp.Select) -> exp.Expr:
     """HAVING with names of the result replaced by what they stand for."""
     named = {item.alias.lower(): item.this for item in select.expressions if item.alias}
 
-    def replace(node: exp.Expr) -> exp.Expr:
+    def inline(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column) and not node.table and node.name.lower() in named:
             return exp.paren(named[node.name.lower()].copy())
         return node
 
-    return having.copy().transform(replace)
+    return having.copy().transform(inline)
 
 
 def _name(item: exp.Expr) -> str:
@@ -412,6 +425,3 @@ def _ending(tree: exp.Query) -> tuple[tuple[tuple[str, bool], ...], int | None]:
     if not (isinstance(limit.expression, exp.Literal) and limit.expression.is_int):
         raise SqlError("LIMIT: expected a whole number")
     return tuple(terms), int(limit.expression.this)
-
-
-__all__ = ["MARKS", "Column", "Rewritten", "Source", "rewrite"]
