@@ -7,7 +7,7 @@ UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _TEXT = re.compile(r"\s*(\d[\d_,]*\.?\d*|\.\d+)\s*([kKMG]?)\s*(?:/s)?\s*")
 
 
-def amount(value: float | str) -> float:
+def amount(value: object) -> float:
     """A number of things, from a number or a text; 'k' is a thousand, 'M' a million.
 
     >>> amount("200k"), amount("1.5M"), amount("200_000"), amount("20 k/s"), amount(7)

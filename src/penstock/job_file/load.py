@@ -113,7 +113,7 @@ def _told(document: Document, error: ErrorDetails) -> PenstockError:
     if kind == "value_error":
         said = str(error["ctx"]["error"])  # without what a variable of the environment holds
         written = document.place(path).written
-        if written is not None:
+        if written is not None and isinstance(error["input"], str):
             said = said.replace(repr(error["input"]), repr(written))
         return document.error(path, said)
     expected = _EXPECTED.get(kind)
