@@ -76,6 +76,18 @@ def session(
         _end()
 
 
+@contextmanager
+def borrowed(command: str) -> Iterator[SparkSession]:
+    """The session that is there already, or one of its own."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    check_java()
+    with workspace(command) as directory, session(directory, command) as own:
+        yield own
+
+
 def _builder(directory: Path, command: str, settings: Mapping[str, str]) -> SparkSession.Builder:
     java = f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory} -XX:-UsePerfData"
     quiet: dict[str, bool | float | int | str | None] = {
