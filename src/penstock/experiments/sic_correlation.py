@@ -1,9 +1,10 @@
 """THEMIS, section 7.1, figures 6 and 7; the thesis, 6.1 to 6.4: is SIC a measure of correctness?
 
 Tuples are shed at random at rates from 0.1 to 1, and the error of each query's result is set
-against the SIC that the result carries. The queries are those of THEMIS' table 1 in SQL, rewritten as
-``penstock run`` rewrites them, over tuples that a gate's arithmetic has admitted. They run on Spark
-as batches, because a hundred windows of 10,000 tuples a rate would take days as a live stream.
+against the SIC that the result carries. The queries are those of THEMIS' table 1 in SQL, rewritten
+as ``penstock run`` rewrites them, over tuples that a gate's arithmetic has admitted. They run on
+Spark as batches: live, more than a hundred windows for each of ten rates and five data sets would
+take hours.
 """
 
 from collections.abc import Callable

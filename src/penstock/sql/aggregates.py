@@ -131,44 +131,32 @@ WEIGHTED: dict[str, tuple[Rewriting, int]] = {
 }
 """The rewriting, and how many arguments it needs at least."""
 
-UNSCALED = frozenset(
+_NUMBERS = ("bigint", "double", "float")
+_SETS = ("intersection", "sketch", "union")
+_SKETCHES = frozenset(
     {
-        "min",
-        "max",
-        "min_by",
-        "max_by",
-        "first",
-        "first_value",
-        "last",
-        "last_value",
-        "any_value",
-        "mode",
-        "approx_count_distinct",
-        "approx_top_k",
-        "collect_list",
-        "collect_set",
-        "array_agg",
-        "listagg",
-        "string_agg",
-        "bool_and",
-        "every",
-        "bool_or",
-        "some",
-        "any",
-        "bit_and",
-        "bit_or",
-        "bit_xor",
-        "hll_sketch_agg",
-        "hll_union_agg",
-        "count_min_sketch",
-        "bitmap_construct_agg",
-        "bitmap_or_agg",
+        *("hll_sketch_agg", "hll_union_agg", "count_min_sketch"),
+        *("bitmap_construct_agg", "bitmap_or_agg", "bitmap_and_agg"),
+        *("approx_top_k", "approx_top_k_accumulate", "approx_top_k_combine"),
+        *(f"kll_{what}_agg_{kind}" for what in ("merge", "sketch") for kind in _NUMBERS),
+        *(f"theta_{what}_agg" for what in _SETS),
+        *(f"tuple_{what}_agg_{kind}" for what in _SETS for kind in ("double", "integer")),
+    }
+)
+
+UNSCALED = _SKETCHES | frozenset(
+    {
+        *("min", "max", "min_by", "max_by", "mode", "approx_count_distinct"),
+        *("first", "first_value", "last", "last_value", "any_value"),
+        *("collect_list", "collect_set", "collect_union", "array_agg", "listagg", "string_agg"),
+        *("bool_and", "every", "bool_or", "some", "any", "bit_and", "bit_or", "bit_xor"),
     }
 )
 """Told of the admitted tuples as they are: a missing maximum cannot be guessed."""
 
 NO_FORM = frozenset(
     {
+        "measure",
         "skewness",
         "kurtosis",
         "histogram_numeric",
