@@ -259,7 +259,7 @@ BROKEN = [
         "avg(fare)",
         "avg(array(fare))",
         ':22: queries.fares.sql: Cannot resolve "avg(array(fare))" due to data type mismatch: '
-        'The first parameter requires the ("NUMERIC" or "ANSI INTERVAL") type, however '
+        'The first parameter requires the "NUMERIC" or "ANSI INTERVAL" type, however '
         '"array(fare)" has the type "ARRAY<DOUBLE>".',
         spark=True,
     ),
@@ -297,9 +297,8 @@ BROKEN = [
         "unknown format of a source",
         "format: parquet\n    path: trips",
         "format: parket\n    path: trips",
-        ":11: sources.trips: Failed to find the data source: parket. Make sure the "
-        "provider name is correct and the package is properly registered and compatible "
-        "with your Spark version.",
+        ":12: sources.trips.format: Spark knows no format 'parket'; is its package in "
+        "spark.jars.packages?",
         spark=True,
     ),
     Broken(

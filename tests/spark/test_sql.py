@@ -152,12 +152,12 @@ def test_intervals_cover_the_truth(spark: SparkSession, tables: dict[str, DataFr
         names = [column.name for column in rewritten.columns if column.bounds]
         truth = {tuple(row[key] for key in keys): row for row in plain.collect()}
         hits = []
-        for seed in range(8):
+        for seed in range(5):
             gated(tables, {"s": 0.5, "m": 0.6}, seed)
             for row in answer(spark, rewritten, plain.schema).collect():
                 true = truth[tuple(row[key] for key in keys)]
                 hits += [row[f"{n}_low"] <= true[n] <= row[f"{n}_high"] for n in names]
-        assert len(hits) >= 48
+        assert len(hits) >= 30
         assert np.mean(hits) >= least, np.mean(hits)
 
 

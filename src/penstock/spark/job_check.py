@@ -39,6 +39,8 @@ def check(spark: SparkSession, loaded: Loaded) -> Schemas:
 
 def _source(spark: SparkSession, loaded: Loaded, name: str) -> DataFrame:
     source, place = loaded.job.sources[name], ("sources", name)
+    if source.format not in ("replay", "files"):
+        _require_format(spark, loaded, (*place, "format"), source.format)
     try:
         stream = read(spark, source, loaded.directory)
         behind(stream, source).createOrReplaceTempView(f"`{name}`")
@@ -103,9 +105,7 @@ def _streamable(spark: SparkSession, frame: DataFrame, mode: str) -> None:
 def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
     query = loaded.job.queries[name]
     sink, place = query.sink, ("queries", name, "sink")
-    if not _known(spark, sink.format):
-        message = f"Spark knows no format {sink.format!r}; is its package in spark.jars.packages?"
-        raise loaded.document.error((*place, "format"), message)
+    _require_format(spark, loaded, (*place, "format"), sink.format)
     if sink.format == "memory" and not name.isidentifier():
         message = f"the memory sink makes a table of the query's name, and {name!r} cannot be one"
         raise loaded.document.error((*place, "format"), message)
@@ -118,16 +118,16 @@ def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
         )
 
 
-def _known(spark: SparkSession, format: str) -> bool:
-    if format == "memory":  # a word of the stream writer's
-        return True
+def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...], name: str) -> None:
+    if name == "memory":  # a word of the stream writer's
+        return
     bridge: Any = spark
     try:
         lookup = bridge._jvm.org.apache.spark.sql.execution.datasources.DataSource
-        lookup.lookupDataSource(format, bridge._jsparkSession.sessionState().conf())
+        lookup.lookupDataSource(name, bridge._jsparkSession.sessionState().conf())
     except Exception:
-        return False
-    return True
+        message = f"Spark knows no format {name!r}; is its package in spark.jars.packages?"
+        raise loaded.document.error(place, message) from None
 
 
 def _writable(loaded: Loaded, sink: Sink, place: tuple[str, ...]) -> None:
@@ -156,7 +156,7 @@ def told(error: PySparkException) -> str:
     if isinstance(error, ParseException | AnalysisException):
         text = text.partition("\n\n")[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
-    text = re.sub(r"\s*SQLSTATE: \w+", "", text).partition(";\n")[0]
+    text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text).partition(";\n")[0]
     return " ".join(text.split())
 
 
