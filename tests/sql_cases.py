@@ -95,6 +95,17 @@ SHAPES = [
         "HAVING sees the weighted values",
     ),
     Case(
+        f"SELECT 100 % n AS r, count(*) AS c FROM s WHERE n > 0 "
+        f"GROUP BY {WINDOW}, 100 % n HAVING 100 % n > 1",
+        "rewritten",
+        "groups are not computed where the condition fails",
+    ),
+    Case(
+        f"SELECT 100 / n AS r, avg(v) AS a FROM s WHERE n > 0 GROUP BY {WINDOW}, 1",
+        "rewritten",
+        "also where they are named by number",
+    ),
+    Case(
         "SELECT window.start, sum(v) AS x FROM s "
         "GROUP BY window(ts, '2 seconds', '1 second') HAVING sum(v) > 0",
         "rewritten",
@@ -172,6 +183,7 @@ REFUSED = [
     f"SELECT regr_slope(v, u) FROM s GROUP BY {WINDOW}",
     f"SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY v) FROM s GROUP BY {WINDOW}",
     "SELECT avg(v) OVER (PARTITION BY k) FROM s",
+    "SELECT k, count(*) FROM s GROUP BY ALL",
     "SELECT k FROM s UNION SELECT k FROM m",
     "SELECT k FROM s INTERSECT SELECT k FROM m",
     "SELECT k FROM s EXCEPT SELECT k FROM m",

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.terminal import drawable, say
+from penstock.terminal import Plain, Redrawn, Shown, drawable, say
 
 EVERY = 1.0
 """Seconds between two plain lines."""
@@ -26,16 +24,9 @@ class Moment:
     report: Mapping[str, Any]
 
 
-class View(Protocol):
+class View(Shown, Protocol):
     """Is told what happens, in order, on one thread."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
     def stage(self, title: str) -> None: ...
     def moment(self, now: Moment) -> None: ...
 
@@ -44,25 +35,13 @@ def view(console: Console, site: str) -> View:
     return Screen(console, site) if drawable(console) else Lines(console)
 
 
-class Screen:
+class Screen(Redrawn):
     """A table, redrawn in place."""
 
     def __init__(self, console: Console, site: str) -> None:
         self._site, self._title = site, ""
         self._now: Moment | None = None
-        self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=4)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
+        super().__init__(console)
 
     def stage(self, title: str) -> None:
         self._title = title
@@ -97,22 +76,11 @@ def table(now: Moment) -> Table:
     return shown
 
 
-class Lines:
+class Lines(Plain):
     """A line a second, without control characters."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._last = console, -EVERY
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
 
     def stage(self, title: str) -> None:
         say(self._console, title)

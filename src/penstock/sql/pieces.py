@@ -140,6 +140,39 @@ def guarded(body: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
     return call("if", condition, body, exp.null())
 
 
+def settle_groups(select: exp.Select, condition: exp.Expr | None) -> None:
+    """GROUP BY without numbers, since columns will move.
+
+    And what a group is made of is not computed for tuples that the condition keeps away.
+    """
+    group = select.args.get("group")
+    if group is None:
+        return
+    bodies = [_meant(term, select) for term in group.expressions]
+    swaps = {text(body): guarded(body, condition) for body in bodies}
+
+    def swap(node: exp.Expr) -> exp.Expr:
+        return swaps[text(node)].copy() if text(node) in swaps else node
+
+    select.set("expressions", [item.transform(swap) for item in select.expressions])
+    group.set("expressions", [body.copy().transform(swap) for body in bodies])
+    if having := select.args.get("having"):
+        having.set("this", having.this.transform(swap))
+
+
+def _meant(term: exp.Expr, select: exp.Select) -> exp.Expr:
+    """GROUP BY may have the number or the name of a column of the result."""
+    items = select.expressions
+    if isinstance(term, exp.Literal) and term.is_int and 0 < int(term.this) <= len(items):
+        body: exp.Expr = items[int(term.this) - 1].unalias()
+        return body
+    if isinstance(term, exp.Column) and not term.table:
+        named = {item.alias.lower(): item.this for item in items if item.alias}
+        found: exp.Expr = named.get(term.name.lower(), term)
+        return term if any(map(name_of, found.walk())) else found
+    return term
+
+
 def take_ending(tree: exp.Query) -> tuple[tuple[tuple[str, bool], ...], int | None]:
     """Takes ORDER BY and LIMIT off: they come last, after rows that are not shown have gone."""
     order, limit = tree.args.get("order"), tree.args.get("limit")

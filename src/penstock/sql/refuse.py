@@ -58,6 +58,8 @@ def _node(node: exp.Expr) -> None:
         node.parent, exp.From | exp.Join | exp.Union | exp.CTE | exp.Subquery | None
     ):
         reason = "a sub-query as a value: Spark cannot run it on a stream"
+    if isinstance(node, exp.Group) and _is_all(node):
+        reason = "GROUP BY ALL: name the columns, since results carry more of them"
     name = name_of(node)
     if name in NO_FORM:
         reason = f"{name}: has no weighted form, so that shedding would bias it"
@@ -67,6 +69,11 @@ def _node(node: exp.Expr) -> None:
         reason = f"the name {node.alias} is taken: results carry it"
     if reason is not None:
         raise SqlError(reason)
+
+
+def _is_all(group: exp.Group) -> bool:
+    names = [term.name.lower() for term in group.expressions if isinstance(term, exp.Column)]
+    return bool(group.args.get("all")) or names == ["all"]
 
 
 def _endings(tree: exp.Query) -> None:

@@ -35,6 +35,7 @@ from penstock.sql.pieces import (
     multiplies,
     output_name,
     set_where,
+    settle_groups,
     starred,
     streamable,
     tables_of,
@@ -176,6 +177,7 @@ class _Rewriting:
             condition = None
         else:
             select.set("where", None)
+        settle_groups(select, condition)
         some = has_some(select, condition)
         marked = replace(marked, paired=marked.paired or multiplies(select))
         columns, items, extra = [], [], []
