@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(PenstockError, match="not text in UTF-8"):
         load(tmp_path / "job.yaml")
+
+
+def test_reading_a_job_loads_no_spark() -> None:
+    code = "import sys, penstock.job_file; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -84,8 +84,7 @@ def _fits(query: Query, found: Rewritten) -> None:
     """What Spark would refuse only once the query runs."""
     if (found.order or found.limit is not None) and query.mode != "complete":
         raise SqlError("ORDER BY and LIMIT: a stream has a first row only with mode: complete")
-    windowed = "window" in found.plain.lower()
-    if found.aggregated and query.mode == "append" and not windowed:
+    if found.aggregated and query.mode == "append" and not found.windowed:
         raise SqlError(
             "an aggregate without a window never ends: GROUP BY window(time, '1 minute'), "
             "or say mode: complete"

@@ -101,7 +101,16 @@ def _performed(
                 failures = _watched(queries, site, seconds, seen, interrupt)
             finally:
                 site.stop()
-            return site.report(), failures
+            return _whole(site.report(), list(queries)), failures
+
+
+def _whole(report: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """With the queries of which nothing was heard: nothing came, and nothing is missing."""
+    heard = {query["id"]: query for query in report["queries"]}
+    nothing = {"arrived": 0, "admitted": 0, "shed": 0, "sic": 1.0}
+    silent = {"latency_ms": {"p50": 0.0, "p95": 0.0, "p99": 0.0}, "batches": 0}
+    queries = [heard.get(name, {"id": name, **nothing, **silent}) for name in sorted(names)]
+    return {**report, "queries": queries}
 
 
 def _watched(
@@ -129,7 +138,9 @@ def _watched(
 def _failure(query: StreamingQuery) -> str | None:
     """One line, if it has failed."""
     error = None if query.isActive else query.exception()
-    return None if error is None else " ".join(str(error).partition("\n\n")[0].split())[:500]
+    if error is None:
+        return None
+    return " ".join(str(error).partition("=== Streaming Query")[0].split())[:500]
 
 
 def _sum_up(console: Console, told: Mapping[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """A job file on a site: sources, gates, queries and sinks, started together."""
 
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -45,10 +46,12 @@ def start(
     """Starts all queries; ``schemas`` come from ``check``, ``directory`` is for what may go."""
     kept = loaded.job.checkpoint
     checkpoints = directory if kept is None else Path(located(kept, loaded.directory))
-    return {
-        name: _started(spark, loaded, site, name, schemas[name], checkpoints / name)
-        for name in loaded.job.queries
-    }
+    queries = {}
+    for name in loaded.job.queries:
+        query = _started(spark, loaded, site, name, schemas[name], checkpoints / name)
+        queries[name] = query
+        _settle(query)
+    return queries
 
 
 def _started(
@@ -72,6 +75,23 @@ def _started(
 
 RESULT = "penstock_result"
 """Under this name a batch's progress tells the SIC of its results, empty ones included."""
+
+
+def _settle(query: StreamingQuery) -> None:
+    """Waits until a query has its sources, or some seconds.
+
+    Those of Python start processes of their own, which on a busy machine give up where many do so
+    at the same time.
+    """
+    end = time.monotonic() + PATIENCE
+    while query.isActive and time.monotonic() < end:
+        doing = query.status["message"]
+        if not doing.startswith(("Initializing", "Getting offsets")):
+            return
+        time.sleep(0.05)
+
+
+PATIENCE = 15.0
 
 
 def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: str) -> None:

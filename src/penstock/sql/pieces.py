@@ -18,6 +18,11 @@ def has_aggregates(select: exp.Select) -> bool:
     return any(name_of(node) for part in parts for node in part.walk())
 
 
+def has_windows(tree: exp.Query) -> bool:
+    calls = tree.find_all(exp.Anonymous)
+    return any(str(call.this).lower() in ("window", "session_window") for call in calls)
+
+
 def multiplies(select: exp.Select) -> bool:
     """Whether it makes several rows of one."""
     return bool(select.args.get("laterals")) or any(

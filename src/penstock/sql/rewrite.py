@@ -30,6 +30,7 @@ from penstock.sql.pieces import (
     guarded,
     has_aggregates,
     has_some,
+    has_windows,
     inlined,
     is_star,
     multiplies,
@@ -67,6 +68,8 @@ class Rewritten:
     columns: tuple[Column, ...]
     aggregated: bool
     """Whether rows of the result are made of many tuples."""
+    windowed: bool
+    """Whether it has time windows, so that its results become final."""
     sources: tuple[str, ...]
     atoms: int = 0
     """How many columns come first that the others are made of."""
@@ -97,6 +100,7 @@ def rewrite(
         sql=text(made.tree),
         columns=tuple(made.columns),
         aggregated=made.estimates,
+        windowed=has_windows(tree),
         sources=tuple(used),
         atoms=made.atoms,
         order=order,
