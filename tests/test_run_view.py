@@ -6,7 +6,10 @@ import io
 
 from rich.console import Console
 
+from penstock.run.command import described
 from penstock.run.view import Lines, Moment, Screen, line, view
+from penstock.sql import rewrite
+from tests.sql_cases import SOURCES, WINDOW
 
 QUERY = {
     "id": "fares",
@@ -58,3 +61,10 @@ def test_a_terminal_gets_a_table() -> None:
     text = captured.get()
     for part in ("rome", "running", "fares", "90,000", "0.25", "1.4 s", "busy 80%", "Jain 0.990"):
         assert part in text
+
+
+def test_check_says_what_becomes_of_columns() -> None:
+    query = f"SELECT k, avg(v) AS a, sum(v) / 2 AS h, max(v) AS b FROM s GROUP BY {WINDOW}, k"
+    assert described(rewrite(query, SOURCES, confidence=0.95)) == (
+        "reads s; weighted: a, h; unscaled: b; with bounds: a"
+    )

@@ -54,6 +54,47 @@ def test_a_good_job_passes(spark: SparkSession, tmp_path: Path) -> None:
     assert schemas["fares"].fieldNames() == ["start", "route", "fare"]
 
 
+MANY_SOURCES = """\
+sources:
+  ticks: {format: rate, rate: 10}
+  events:
+    format: files
+    path: events
+    options: {type: json}
+    columns: {at: timestamp_seconds(seconds), shape: "upper(kind)"}
+    time: at
+    watermark: 5s
+  kinds: {format: csv, path: kinds, schema: "kind STRING, name STRING", static: true}
+queries:
+  ticks: {sql: "SELECT count(*) AS c FROM ticks[Range 1 sec]", sink: {format: memory}}
+  shapes:
+    strata: {events: [kind, seconds % 2]}
+    mode: update
+    sql: |
+      SELECT name, shape, sum(seconds) AS total FROM events JOIN kinds ON events.kind = kinds.kind
+      GROUP BY name, shape
+"""
+
+
+def test_sources_of_every_kind(spark: SparkSession, tmp_path: Path) -> None:
+    """Rate, files whose columns are found out, columns behind the gate, a table to join with."""
+    for name, text in (("events", '{"kind": "a", "seconds": 3}\n'), ("kinds", "a,apple\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.txt").write_text(text)
+    loaded = load(written(tmp_path, MANY_SOURCES))
+    schemas = check(spark, loaded)
+    assert schemas["shapes"].simpleString() == "struct<name:string,shape:string,total:bigint>"
+    site = open_site(spark, loaded)
+    queries = start(spark, loaded, site, schemas, tmp_path / "checkpoints")
+    try:
+        queries["shapes"].processAllAvailable()
+        assert queries["shapes"].exception() is None
+        (entry,) = [q for q in site.report()["queries"] if q["id"] == "shapes"]
+        assert (entry["arrived"], entry["admitted"]) == (1, 1)
+    finally:
+        site.stop()
+
+
 # --- examples -------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from penstock.spark.answers import answer
 from penstock.spark.job_check import _streamable
 from penstock.sql import rewrite
 from penstock.sql.aggregates import NO_FORM, UNSCALED, WEIGHTED
-from tests.sql_cases import AGGREGATES, SHAPES, SOURCES, WINDOW, Case
+from tests.sql_cases import AGGREGATES, SHAPES, SOURCES, WINDOW, Case, aggregate
 
 ROWS = 1500
 
@@ -100,6 +100,10 @@ def test_without_shedding_every_aggregate_is_plain_sparks(
     plain = spark.sql(query)
     found = answer(spark, rewritten, plain.schema).cache()
     assert same(rows(found, plain.columns), rows(plain, plain.columns))
+    marked = {field.name: field.metadata.get("penstock") for field in found.schema}
+    for number, text in enumerate(AGGREGATES):
+        verdict = aggregate(text, "").verdict
+        assert marked[f"x{number}"] == ("unscaled" if verdict == "unscaled" else "weighted")
     certain = [column.name for column in rewritten.columns if column.bounds]
     assert len(certain) > 10
     for row in found.collect():

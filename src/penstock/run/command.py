@@ -17,6 +17,7 @@ from penstock.spark.job_check import check as check_on_spark
 from penstock.spark.run_job import open_site, start
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
+from penstock.sql import Rewritten
 from penstock.terminal import say
 from penstock.types import PenstockError
 
@@ -36,9 +37,22 @@ def check(path: Path) -> int:
             mistake = error  # told outside: it is no failure of Spark's
     if mistake is not None:
         raise mistake
-    queries, sources = len(loaded.job.queries), len(loaded.job.sources)
-    say(Console(), f"{path}: good; queries: {queries}, sources: {sources}")
+    console = Console()
+    say(console, f"{path}: good")
+    for name, query in loaded.queries.items():
+        say(console, f"  {name}: {described(query)}")
     return 0
+
+
+def described(query: Rewritten) -> str:
+    """What becomes of its columns, and which sources it reads."""
+    kinds = {"weighted": "weighted", "unscaled": "unscaled", "derived": "of estimates"}
+    parts = [f"reads {', '.join(query.sources)}"]
+    for kind, words in kinds.items():
+        names = [column.name for column in query.columns if column.kind == kind]
+        parts += [f"{words}: {', '.join(names)}"] if names else []
+    bounded = [column.name for column in query.columns if column.bounds]
+    return "; ".join([*parts, f"with bounds: {', '.join(bounded)}"] if bounded else parts)
 
 
 def run(path: Path, seconds: float | None = None, report: Path | None = None) -> int:

@@ -2,12 +2,13 @@
 
 What ``penstock.sql.rewrite`` gives has every row with its marks. Here the SIC of all of them is
 observed, then what plain SQL would not show is dropped (law 2), and columns get the names and the
-types that plain Spark gives them (law 6): a weighted sum of integers is an integer again.
+types that plain Spark gives them (law 6): a weighted sum of integers is an integer again. A column
+says in its metadata (``penstock``) whether it is weighted, unscaled, or derived from estimates.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, IntegralType, StructField, StructType
+from pyspark.sql.types import IntegralType, StructField, StructType
 
 from penstock.sql.relations import MARKS, MEANT, SHOWN, SIC, WEIGHT
 from penstock.sql.rewrite import HIGH, LOW, Rewritten
@@ -23,6 +24,7 @@ def answer(
     """
     shown = zip(query.columns, plain, strict=False)  # a star is no column, and has no bounds
     ends = [field.name + end for column, field in shown if column.bounds for end in (LOW, HIGH)]
+    kinds = dict(enumerate(column.kind for column in query.columns))
     places = [f"_{number}" for number in range(len(plain.fields))]
     named = [*places, *(f"_{end}" for end in ends), *MARKS]
     whole = spark.sql(query.sql)
@@ -38,7 +40,10 @@ def answer(
             sf.count_if(~sf.col(SHOWN)).alias("hidden"),
         )
     frame = frame.where(SHOWN).select(
-        *(_as_plain(sf.col(place), field) for place, field in zip(places, plain, strict=True)),
+        *(
+            _as_plain(sf.col(place), field, kinds.get(number, "plain"))
+            for number, (place, field) in enumerate(zip(places, plain, strict=True))
+        ),
         *_quality(query),
         *(sf.col(f"`_{end}`").alias(end) for end in ends),
     )
@@ -62,8 +67,11 @@ def _sorted(name: str, descending: bool) -> Column:
     return column.desc() if descending else column.asc()
 
 
-def _as_plain(column: Column, field: StructField) -> Column:
-    kind: DataType = field.dataType
-    if isinstance(kind, IntegralType):
+def _as_plain(column: Column, field: StructField, kind: str) -> Column:
+    """Plain Spark's name and type; what became of an aggregate is in the column's metadata."""
+    if isinstance(field.dataType, IntegralType):
         column = sf.when(column.isNotNull(), sf.round(column))
-    return column.cast(kind).alias(field.name)
+    column = column.cast(field.dataType)
+    if kind == "plain":  # which may be the event time, whose metadata is Spark's
+        return column.alias(field.name)
+    return column.alias(field.name, metadata={"penstock": kind})
