@@ -22,7 +22,7 @@ from penstock.spark.generate import pa
 from penstock.spark.job_check import check
 from penstock.spark.replay_options import parse
 from penstock.spark.run_job import RESULT, open_site, start
-from penstock.spark.schedule import SECOND, Schedule
+from penstock.spark.schedule import Schedule
 from penstock.spark.streams import _replay, identity
 from penstock.types import PenstockError
 from tests.broken_jobs import BROKEN, GOOD, Broken
@@ -106,7 +106,6 @@ def recorded(spark: SparkSession, loaded: Loaded, name: str, seconds: int) -> Da
     arrivals = Schedule(0, rate).arrival_of(np.arange(rows))
     table = table.append_column("_arrival", pa.array(arrivals).cast(pa.timestamp("us", tz="UTC")))
     table = table.append_column("_offset", pa.array(np.arange(rows)))
-    assert SECOND == 1_000_000
     return spark.createDataFrame(table.to_pandas())
 
 
