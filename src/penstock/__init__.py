@@ -7,10 +7,35 @@ when it is first used.
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Site", "Terms", "count", "mean", "replay", "sic", "sum"]
+__all__ = [
+    "Site",
+    "Terms",
+    "corr",
+    "count",
+    "covar",
+    "mean",
+    "percentile",
+    "replay",
+    "sic",
+    "stddev",
+    "sum",
+    "var",
+]
 
 if TYPE_CHECKING:
-    from penstock.spark import Site, Terms, count, mean, sic, sum
+    from penstock.spark import (
+        Site,
+        Terms,
+        corr,
+        count,
+        covar,
+        mean,
+        percentile,
+        sic,
+        stddev,
+        sum,
+        var,
+    )
     from penstock.spark.replay import replay
 
 

@@ -3,7 +3,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock import __version__
@@ -97,6 +98,26 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seconds", type=float, metavar="N", help="of each run (default: about 40)")
     demo.add_argument("--json", type=Path, metavar="FILE", help="where to write all figures")
     demo.set_defaults(run=_demo)
+    run = commands.add_parser(
+        "run",
+        help="runs a job file until it is stopped, and reports",
+        description="Runs the queries of a job file on one site. Stops on Ctrl-C, on a signal to "
+        "terminate, or after --seconds. Exit codes: 0 done, 1 a query failed, 2 the job or an "
+        "option is wrong, 130 Ctrl-C, 143 terminated.",
+        epilog="example: penstock run examples/avg.yaml --seconds 30 --report report.json",
+    )
+    run.add_argument("job", type=Path, metavar="JOB.yaml")
+    run.add_argument("--seconds", type=float, metavar="N", help="stop after so long")
+    run.add_argument("--report", type=Path, metavar="R.json", help="where to write the report")
+    run.set_defaults(run=_run)
+    check = commands.add_parser(
+        "check",
+        help="says what is wrong with a job file",
+        description="Reads a job file, then has Spark look at its queries without starting them, "
+        "since only Spark knows the columns. Exit code 2 and one message if something is wrong.",
+    )
+    check.add_argument("job", type=Path, metavar="JOB.yaml")
+    check.set_defaults(run=_check)
     bench = commands.add_parser(
         "bench",
         help="measures the gate on this machine, on real Spark",
@@ -208,8 +229,26 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    try:
+    with _spark_installed():
         from penstock.demo.show import show
+    return show(options.seconds, options.json)
+
+
+def _run(options: argparse.Namespace) -> int:
+    with _spark_installed():
+        from penstock.run.command import run
+    return run(options.job, options.seconds, options.report)
+
+
+def _check(options: argparse.Namespace) -> int:
+    with _spark_installed():
+        from penstock.run.command import check
+    return check(options.job)
+
+
+@contextmanager
+def _spark_installed() -> Iterator[None]:
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise PenstockError(f"{error}; install it with: pip install 'penstock[spark]'") from None
-    return show(options.seconds, options.json)

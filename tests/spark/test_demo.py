@@ -20,7 +20,6 @@ import pytest
 from rich.console import Console
 
 from penstock.demo.calibrate import Machine
-from penstock.demo.interrupt import Interrupt
 from penstock.demo.meter import Commit, Latency, Reading, best_rate, latency, marginal_rate, oldest
 from penstock.demo.show import BUDGET, LONGEST, SHORTEST, length, show
 from penstock.demo.summary import Verdict, as_json, conclusion, table, windows_due
@@ -28,6 +27,7 @@ from penstock.demo.terminal import Terminal, latency_by_time, plot, scale
 from penstock.demo.truth import Accuracy, Pool, accuracy
 from penstock.demo.view import Clock, Lines, line
 from penstock.demo.workload import BURST, CALM, Workload
+from penstock.interrupt import Interrupt
 from penstock.spark.schedule import SECOND, Schedule
 from penstock.types import PenstockError
 

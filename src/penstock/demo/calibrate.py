@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.demo.interrupt import Interrupt
 from penstock.demo.meter import Commit, best_rate
 from penstock.demo.run import PATIENCE, POLL, into_memory, last_commit
 from penstock.demo.workload import flood, job, ungated
+from penstock.interrupt import Interrupt
 from penstock.types import PenstockError
 
 FIRST_ROWS = 2_000

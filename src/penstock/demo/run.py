@@ -12,9 +12,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.demo.interrupt import Interrupt
 from penstock.demo.meter import Commit, Reading, marginal_rate, oldest
 from penstock.demo.workload import Workload, job, ungated
+from penstock.interrupt import Interrupt
 from penstock.spark.schedule import SECOND, Schedule
 from penstock.spark.site import Site
 from penstock.types import PenstockError

@@ -9,14 +9,15 @@ from pathlib import Path
 from rich.console import Console
 
 from penstock.demo.calibrate import Bench
-from penstock.demo.interrupt import Interrupt
 from penstock.demo.run import Outcome, Runner, TooEasy
-from penstock.demo.session import check_java, cores, session, workspace
 from penstock.demo.summary import Verdict, as_json, conclusion, judge, table
 from penstock.demo.terminal import Terminal
 from penstock.demo.truth import Pool
 from penstock.demo.view import Clock, Lines, View
 from penstock.demo.workload import Workload
+from penstock.interrupt import Interrupt
+from penstock.spark.session import check_java, cores, session, workspace
+from penstock.terminal import drawable
 from penstock.types import PenstockError
 
 BUDGET = 165.0
@@ -58,9 +59,7 @@ def _check(seconds: float | None, file: Path | None) -> None:
 
 
 def _view(console: Console, clock: Clock) -> View:
-    drawable = console.is_terminal and not console.is_dumb_terminal
-    utf = console.encoding.startswith("utf")
-    return Terminal(console, clock) if drawable and utf else Lines(console, clock)
+    return Terminal(console, clock) if drawable(console) else Lines(console, clock)
 
 
 def _performed(
@@ -68,9 +67,9 @@ def _performed(
 ) -> tuple[Workload, dict[str, Verdict]]:
     measure = min(MEASURE, seconds or MEASURE)
     runs = 2 * ((seconds or LONGEST) + AROUND) + WARM
-    with view, workspace() as directory:
+    with view, workspace("demo") as directory:
         view.stage("starting Spark", START, measure + runs + END)
-        with session(directory) as spark:
+        with session(directory, "demo") as spark:
             interrupt.spark_started()
             view.stage("measuring what this machine can process", measure, runs + END)
             machine = Bench(spark, cores(), directory, interrupt).measure(measure)

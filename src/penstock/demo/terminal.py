@@ -2,11 +2,8 @@
 
 import math
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -14,31 +11,20 @@ from rich.text import Text
 
 from penstock.demo.meter import Reading
 from penstock.demo.view import TITLES, Clock
+from penstock.terminal import Redrawn
 
 HEIGHT = 7
 BLOCKS = " ▁▂▃▄▅▆▇█"
 COLOURS = {"plain": "red", "gated": "green"}
 
 
-class Terminal:
+class Terminal(Redrawn):
     """Redrawn four times a second, on a thread of its own, from what was told last."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console, self._clock, self._title = console, clock, ""
         self._readings: dict[str, list[Reading]] = {run: [] for run in TITLES}
-        self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=4)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
+        super().__init__(console)
 
     def stage(self, title: str, seconds: float, later: float) -> None:
         self._title = title

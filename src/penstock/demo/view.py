@@ -3,28 +3,21 @@
 import math
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from rich.console import Console
 
 from penstock.demo.meter import Reading
+from penstock.terminal import Plain, Shown, say
 
 TITLES = {"plain": "without Penstock", "gated": "with Penstock"}
 EVERY = 1.0
 """Seconds between two plain lines."""
 
 
-class View(Protocol):
+class View(Shown, Protocol):
     """Is told what happens, in order, on one thread."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
     def stage(self, title: str, seconds: float, later: float) -> None:
         """Something begins that takes about so long, and all that follows takes `later`."""
 
@@ -56,35 +49,21 @@ class Clock:
         return self._share
 
 
-class Lines:
+class Lines(Plain):
     """One line a second, without control characters."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console, self._clock = console, clock
         self._last = 0.0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
     def stage(self, title: str, seconds: float, later: float) -> None:
         self._clock.stage(seconds, later)
-        self._print(f"[{self._clock.elapsed:3.0f} s] {title}")
+        say(self._console, f"[{self._clock.elapsed:3.0f} s] {title}")
 
     def reading(self, run: str, reading: Reading) -> None:
         if reading.elapsed < self._last or reading.elapsed >= self._last + EVERY:
             self._last = reading.elapsed
-            self._print(f"[{self._clock.elapsed:3.0f} s] {line(TITLES[run], reading)}")
-
-    def _print(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True, markup=False, highlight=False)
+            say(self._console, f"[{self._clock.elapsed:3.0f} s] {line(TITLES[run], reading)}")
 
 
 def line(title: str, now: Reading) -> str:

@@ -1,37 +1,48 @@
 """Weighted aggregates for results of a gated stream, and how wrong they can be.
 
 They take the place of ``sf.count`` and the like behind a gate. With ``bounds=True`` an aggregate
-is a struct of ``value``, ``low`` and ``high``; see ``penstock.estimate`` for the arithmetic. Where
+is a struct of ``value``, ``low`` and ``high``; see ``penstock.weighted`` for the formulas. Where
 nothing was shed all three are equal, and equal to what the plain aggregate gives.
 """
 
-from statistics import NormalDist
+from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
+from penstock import weighted
 from penstock.spark.gate import SIC, WEIGHT
+from penstock.weighted import Weighted
+
+
+class SparkAlgebra:
+    """Formulas as columns."""
+
+    def call(self, name: str, *arguments: Column) -> Column:
+        return sf.call_function(name, *arguments)
+
+    def literal(self, value: float | None) -> Column:
+        return sf.lit(value)
+
+
+SPARK = SparkAlgebra()
 
 
 def _weight() -> Column:
     return sf.col(WEIGHT)
 
 
-def _number(column: Column | str) -> Column:
-    return (sf.col(column) if isinstance(column, str) else column).cast("double")
+def _column(column: Column | str) -> Column:
+    return sf.col(column) if isinstance(column, str) else column
 
 
-def _with_bounds(
-    value: Column, variance: Column, name: str, bounds: bool, confidence: float
-) -> Column:
+def _answer(found: Weighted[Any], name: str, bounds: bool, confidence: float) -> Column:
+    value: Column = found.value
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is a share such as 0.95, not {confidence}")
     if not bounds:
         return value.alias(name)
-    half = sf.lit(NormalDist().inv_cdf(0.5 + confidence / 2)) * sf.sqrt(
-        sf.greatest(variance, sf.lit(0.0))
-    )
-    low, high = value.cast("double") - half, value.cast("double") + half
+    low, high = weighted.bounds(SPARK, found, confidence)
     return sf.struct(value.alias("value"), low.alias("low"), high.alias("high")).alias(name)
 
 
@@ -40,27 +51,64 @@ def count(
 ) -> Column:
     """How many tuples arrived (that meet a condition): ``Σw``, rounded to a whole number."""
     weight = _weight() if condition is None else sf.when(condition, _weight())
-    total = sf.coalesce(sf.round(sf.sum(weight)), sf.lit(0)).cast("bigint")
-    variance = sf.coalesce(sf.sum(weight * (weight - 1)), sf.lit(0.0))
-    return _with_bounds(total, variance, "count", bounds, confidence)
+    return _answer(weighted.count(SPARK, weight), "count", bounds, confidence)
 
 
 def sum(column: Column | str, *, bounds: bool = False, confidence: float = 0.95) -> Column:
     """The sum of a column over all that arrived: ``Σwx``."""
-    x, w = _number(column), _weight()
-    return _with_bounds(sf.sum(w * x), sf.sum(w * (w - 1) * x * x), "sum", bounds, confidence)
+    return _answer(weighted.total(SPARK, _column(column), _weight()), "sum", bounds, confidence)
 
 
 def mean(column: Column | str, *, bounds: bool = False, confidence: float = 0.95) -> Column:
     """The mean of a column over all that arrived, nulls left out: ``Σwx / Σw``."""
-    x = _number(column)
-    weight = sf.when(x.isNotNull(), _weight())
-    total = sf.sum(weight)
-    value = sf.sum(weight * x) / total
-    extra = weight * (weight - 1)
-    # Σ w(w-1)(x - mean)², expanded so that one pass is enough
-    spread = sf.sum(extra * x * x) - 2 * value * sf.sum(extra * x) + value * value * sf.sum(extra)
-    return _with_bounds(value, spread / (total * total), "mean", bounds, confidence)
+    return _answer(weighted.mean(SPARK, _column(column), _weight()), "mean", bounds, confidence)
+
+
+def var(
+    column: Column | str, *, sample: bool = True, bounds: bool = False, confidence: float = 0.95
+) -> Column:
+    """The variance of a column over all that arrived; of the population if not ``sample``."""
+    found = weighted.variance(SPARK, _column(column), _weight(), sample=sample)
+    return _answer(found, "var", bounds, confidence)
+
+
+def stddev(
+    column: Column | str, *, sample: bool = True, bounds: bool = False, confidence: float = 0.95
+) -> Column:
+    """The square root of the variance."""
+    found = weighted.deviation(SPARK, _column(column), _weight(), sample=sample)
+    return _answer(found, "stddev", bounds, confidence)
+
+
+def covar(
+    one: Column | str,
+    two: Column | str,
+    *,
+    sample: bool = True,
+    bounds: bool = False,
+    confidence: float = 0.95,
+) -> Column:
+    """The covariance of two columns over all that arrived."""
+    found = weighted.covariance(SPARK, _column(one), _column(two), _weight(), sample=sample)
+    return _answer(found, "covar", bounds, confidence)
+
+
+def corr(one: Column | str, two: Column | str) -> Column:
+    """Pearson's correlation of two columns over all that arrived."""
+    return weighted.correlation(SPARK, _column(one), _column(two), _weight()).value.alias("corr")
+
+
+def percentile(column: Column | str, share: float, accuracy: int = 10_000) -> Column:
+    """The value below which a share of all that arrived lies; approximate."""
+    found = weighted.percentile(
+        SPARK,
+        "percentile_approx",
+        _column(column),
+        _weight(),
+        sf.lit(share),
+        sf.lit(accuracy),
+    )
+    return found.value.alias("percentile")
 
 
 def sic() -> Column:

@@ -7,7 +7,7 @@ Python, and nothing is generated twice in one process: `generator` caches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from inspect import Parameter, signature
@@ -146,7 +146,85 @@ class Keyed(Pooled):
         return batch
 
 
-BUILT_IN: dict[str, Callable[..., Generator]] = {"readings": Readings, "keyed": Keyed}
+DISTRIBUTIONS = ("gaussian", "uniform", "exponential")
+
+
+class Measurements(Pooled):
+    """Nodes that report a value and their free memory: the sources of THEMIS' table 1.
+
+    Values have mean 50 (THEMIS, section 7): gaussian with deviation 10, uniform between 0 and 100,
+    or exponential; a mixed stream draws the distribution of each tuple. A node adds a little of its
+    own, so that one node is better than another. Free memory is in KB, for three in four of the
+    nodes above 100,000 most of the time.
+    """
+
+    schema = "node STRING, value DOUBLE, free DOUBLE"
+
+    def __init__(self, seed: int = 0, nodes: int = 20, distribution: str = "mixed") -> None:
+        super().__init__(seed)
+        _require(nodes >= 1, "nodes", "must be at least 1", nodes)
+        known = ("mixed", *DISTRIBUTIONS)
+        _require(
+            distribution in known, "distribution", f"is one of {', '.join(known)}", distribution
+        )
+        rng = np.random.default_rng(seed)
+        self._kinds = [distribution] if distribution != "mixed" else list(DISTRIBUTIONS)
+        self._names = pa.array([f"n{node:03d}" for node in range(nodes)])
+        self._own = rng.normal(0.0, 5.0, nodes)
+        self._own -= self._own.mean()
+        self._free = np.where(np.arange(nodes) % 4 == 3, 80_000.0, 150_000.0)
+
+    def make(self, place: int, rng: np.random.Generator) -> RecordBatch:
+        del place
+        nodes = rng.integers(0, len(self._own), BLOCK_ROWS)
+        values = draw(self._kinds, rng, BLOCK_ROWS) + self._own[nodes]
+        free = self._free[nodes] + rng.normal(0.0, 10_000.0, BLOCK_ROWS)
+        columns = [self._names.take(pa.array(nodes)), pa.array(values), pa.array(free)]
+        batch: RecordBatch = pa.RecordBatch.from_arrays(columns, ["node", "value", "free"])
+        return batch
+
+
+def draw(kinds: Sequence[str], rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    """Values of mean 50, each of one of these distributions."""
+    drawn = {
+        "gaussian": lambda: rng.normal(50.0, 10.0, size),
+        "uniform": lambda: rng.uniform(0.0, 100.0, size),
+        "exponential": lambda: rng.exponential(50.0, size),
+    }
+    values: NDArray[np.float64] = np.choose(
+        rng.integers(0, len(kinds), size), [drawn[kind]() for kind in kinds]
+    )
+    return values
+
+
+class Rides(Pooled):
+    """Taxi rides: few routes are popular, and fares differ by route (CoD, figure 1)."""
+
+    schema = "route STRING, fare DOUBLE"
+
+    def __init__(self, seed: int = 0, routes: int = 200, skew: float = 1.0) -> None:
+        super().__init__(seed)
+        _require(routes >= 1, "routes", "must be at least 1", routes)
+        rng = np.random.default_rng(seed)
+        self._chances = np.arange(1, routes + 1, dtype=np.float64) ** -skew
+        self._names = pa.array([f"r{route:04d}" for route in range(routes)])
+        self._means = rng.lognormal(2.5, 0.5, routes)
+
+    def make(self, place: int, rng: np.random.Generator) -> RecordBatch:
+        del place
+        picks = _draw(self._chances, rng)
+        fares = np.round(self._means[picks] * rng.lognormal(-0.02, 0.2, BLOCK_ROWS), 2)
+        columns = [self._names.take(pa.array(picks)), pa.array(fares)]
+        batch: RecordBatch = pa.RecordBatch.from_arrays(columns, ["route", "fare"])
+        return batch
+
+
+BUILT_IN: dict[str, Callable[..., Generator]] = {
+    "readings": Readings,
+    "keyed": Keyed,
+    "measurements": Measurements,
+    "rides": Rides,
+}
 
 
 def find_generator(spec: str) -> Callable[..., Generator]:

@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupt:
-    """Ends the demo on Ctrl-C, and when it is terminated or its terminal goes away.
+    """Ends a command on Ctrl-C, and when it is terminated or its terminal goes away.
 
     A press is remembered until somebody asks: an exception while Spark starts would leave a JVM
     behind that nobody knows, and in the middle of a call to it half an answer on its connection.

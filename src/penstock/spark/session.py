@@ -1,4 +1,4 @@
-"""A quiet Spark of its own for the demo, that leaves nothing behind.
+"""A quiet Spark of its own for a command, that leaves nothing behind.
 
 Everything that Spark writes goes into one temporary directory, what it says into a log there.
 """
@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,9 @@ def check_java() -> None:
 
 
 @contextmanager
-def workspace() -> Iterator[Path]:
+def workspace(command: str) -> Iterator[Path]:
     """A temporary directory that is gone afterwards; after a failure the log is kept."""
-    directory = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
+    directory = Path(tempfile.mkdtemp(prefix=f"penstock-{command}-"))
     log = directory / "spark.log"
     try:
         with _standard_error_into(log):
@@ -64,19 +64,35 @@ def _standard_error_into(log: Path) -> Iterator[None]:
 
 
 @contextmanager
-def session(directory: Path) -> Iterator[SparkSession]:
-    """Spark on this machine; when it ends, so do the JVM and all workers."""
+def session(
+    directory: Path, command: str, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Spark on this machine, unless told otherwise; when it ends, so do the JVM and all workers."""
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
-        yield _builder(directory).getOrCreate()
+        yield _builder(directory, command, settings or {}).getOrCreate()
     finally:
         _end()
 
 
-def _builder(directory: Path) -> SparkSession.Builder:
+@contextmanager
+def borrowed(command: str) -> Iterator[SparkSession]:
+    """The session that is there already, or one of its own."""
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    check_java()
+    with workspace(command) as directory, session(directory, command) as own:
+        yield own
+
+
+def _builder(directory: Path, command: str, settings: Mapping[str, str]) -> SparkSession.Builder:
     java = f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory} -XX:-UsePerfData"
-    settings: dict[str, bool | float | int | str | None] = {
+    quiet: dict[str, bool | float | int | str | None] = {
+        "spark.master": f"local[{cores()}]",
+        "spark.app.name": f"penstock-{command}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
@@ -90,11 +106,7 @@ def _builder(directory: Path) -> SparkSession.Builder:
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         "spark.sql.streaming.stopTimeout": "10s",
     }
-    return (
-        SparkSession.builder.master(f"local[{cores()}]")
-        .appName("penstock-demo")
-        .config(map=settings)
-    )
+    return SparkSession.builder.config(map={**quiet, **settings})
 
 
 def _end() -> None:

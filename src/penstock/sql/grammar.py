@@ -1,0 +1,117 @@
+"""Spark SQL as a tree, with CQL's windows.
+
+Functions are left as they are written: this grammar knows their names and no more, so that what
+it does not touch comes out as it went in, whatever Spark's version.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
+
+from penstock.types import PenstockError
+
+
+class SqlError(PenstockError):
+    """What is wrong with a query; ``line`` counts from 1, within the text."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Range:
+    """A window as CQL writes it: ``[Range 15 min Slide 5 min]``, in Spark's words."""
+
+    length: str
+    slide: str | None = None
+
+
+_UNITS = {
+    "millisecond": ("ms", "msec", "millisecond", "milliseconds"),
+    "second": ("s", "sec", "secs", "second", "seconds"),
+    "minute": ("m", "min", "mins", "minute", "minutes"),
+    "hour": ("h", "hour", "hours"),
+    "day": ("d", "day", "days"),
+}
+UNITS = {spelt: unit for unit, spellings in _UNITS.items() for spelt in spellings}
+RANGE = "range"
+"""Where the window of a table is kept in its node's ``meta``."""
+_SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "OVERLAY", "SUBSTRING", "SUBSTR")
+"""Functions with a syntax of their own."""
+
+
+class Grammar(Spark):
+    """Spark's dialect; ``window`` is a function here, and functions mean nothing."""
+
+    class Tokenizer(Spark.Tokenizer):
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            word: kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word != "WINDOW"
+        }
+
+    class Parser(SparkParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parse for name, parse in SparkParser.FUNCTION_PARSERS.items() if name in _SPECIAL
+        }
+
+        def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+            if isinstance(this, exp.Table) and self._match(TokenType.L_BRACKET):
+                this.meta[RANGE] = self._parse_cql_window()
+                return this
+            found: exp.Expr | None = super()._parse_bracket(this)
+            return found
+
+        def _parse_cql_window(self) -> Range:
+            if not self._match_text_seq("RANGE"):
+                self.raise_error("expected a time window such as [Range 1 sec]")
+            length, slide = self._parse_cql_span(), None
+            if self._match_text_seq("SLIDE"):
+                slide = self._parse_cql_span()
+            if not self._match(TokenType.R_BRACKET):
+                self.raise_error("expected ]")
+            return Range(length, slide)
+
+        def _parse_cql_span(self) -> str:
+            number = self._parse_number()
+            unit = self._advance_any()
+            if number is None or unit is None or unit.text.lower() not in UNITS:
+                self.raise_error("expected a duration such as 1 sec")
+                return ""
+            return f"{number.name} {UNITS[unit.text.lower()]}"
+
+
+def parse(text: str) -> exp.Query:
+    """One query."""
+    try:
+        trees = sqlglot.parse(text, dialect=Grammar)
+    except sqlglot.errors.ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        near = f" near {first['highlight']!r}" if first.get("highlight") else ""
+        raise SqlError(f"this is not SQL: {_said(first)}{near}", first.get("line")) from None
+    except sqlglot.errors.TokenError as error:
+        raise SqlError("this is not SQL: a quote or a comment is not closed") from error
+    found = [tree for tree in trees if tree is not None]
+    if len(found) != 1:
+        raise SqlError("expected one query" if found else "the query is empty")
+    if not isinstance(found[0], exp.Query):
+        raise SqlError(f"expected a SELECT, found {found[0].key.upper()}")
+    for join in found[0].find_all(exp.Join):
+        if join.kind == "CROSS":  # also a comma; Spark streams know inner joins only
+            join.set("kind", None)
+            join.set("on", exp.true())
+    return found[0]
+
+
+def _said(error: dict[str, Any]) -> str:
+    text = str(error.get("description") or "cannot be read").partition(" but got")[0].rstrip(".")
+    return text[0].lower() + text[1:]
+
+
+def text(tree: exp.Expr, *, pretty: bool = False) -> str:
+    """The query as Spark reads it."""
+    return tree.sql(Grammar, normalize_functions=False, pretty=pretty, comments=False)

@@ -1,0 +1,115 @@
+"""What stands behind FROM, and the marks that it carries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from penstock.sql.aggregates import call
+from penstock.sql.grammar import SqlError
+
+WEIGHT, SIC, MEANT, SHOWN = "_weight", "_sic", "_meant", "_shown"
+MARKS = (WEIGHT, SIC, MEANT, SHOWN)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table of a query: the view that has it, gated, and its event-time column."""
+
+    view: str
+    time: str | None = None
+    sampled: bool = True
+    """False for a table that is no stream."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One relation of a FROM, or several joined: expressions for its marks."""
+
+    alias: str
+    weight: exp.Expr
+    sic: exp.Expr
+    meant: exp.Expr
+    shown: exp.Expr | None
+    estimates: bool
+    """Its rows are results of aggregates."""
+    sampled: bool
+    """Some of it went through a gate."""
+    paired: bool = False
+    """A tuple may stand in several of its rows."""
+    marks: tuple[str, ...] = MARKS
+    """The names of its columns that are marks."""
+
+    @classmethod
+    def stream(cls, alias: str) -> "Relation":
+        """A gated source has a weight and a SIC; what was meant is their product."""
+        weight, sic = exp.column(WEIGHT, table=alias), exp.column(SIC, table=alias)
+        meant = sic.copy() * weight.copy()
+        return cls(alias, weight, sic, meant, None, False, True, marks=(WEIGHT, SIC))
+
+    @classmethod
+    def derived(cls, alias: str, estimates: bool, sampled: bool, paired: bool) -> "Relation":
+        weight, sic, meant, shown = (exp.column(name, table=alias or None) for name in MARKS)
+        return cls(alias, weight, sic, meant, shown, estimates, sampled, paired)
+
+    @classmethod
+    def static(cls, alias: str) -> "Relation":
+        one, nothing = exp.convert(1.0), exp.convert(0.0)
+        return cls(alias, one, nothing, nothing, None, False, False, marks=())
+
+    def joined(self, other: "Relation") -> "Relation":
+        """A pair stands for as many as the product, and has the information of both."""
+        if not other.sampled:
+            return replace(self, paired=True)
+        if not self.sampled:
+            return replace(other, paired=True)
+        shown = [part.copy() for part in (self.shown, other.shown) if part is not None]
+        return Relation(
+            alias="",
+            weight=self.weight.copy() * other.weight.copy(),
+            sic=self.sic.copy() + other.sic.copy(),
+            meant=self.meant.copy() + other.meant.copy(),
+            shown=exp.and_(*shown) if shown else None,
+            estimates=self.estimates and other.estimates,
+            sampled=True,
+            paired=True,
+        )
+
+    def summed(self, shown: exp.Expr | None) -> list[exp.Expr]:
+        """The marks of a group."""
+        return _marks(exp.convert(1.0), call("sum", self.sic), call("sum", self.meant), shown)
+
+    def passed(self, shown: exp.Expr | None) -> list[exp.Expr]:
+        """The marks of a row that is one of these rows."""
+        return _marks(self.weight, self.sic, self.meant, shown)
+
+
+def _marks(
+    weight: exp.Expr, sic: exp.Expr, meant: exp.Expr, shown: exp.Expr | None
+) -> list[exp.Expr]:
+    seen = exp.true() if shown is None else call("coalesce", shown, exp.false())
+    return [
+        exp.alias_(call("double", weight), WEIGHT),
+        exp.alias_(call("double", sic), SIC),
+        exp.alias_(call("double", meant), MEANT),
+        exp.alias_(seen, SHOWN),
+    ]
+
+
+def inputs(select: exp.Select) -> list[exp.Expr]:
+    """The relations that a SELECT reads, in order."""
+    source = select.args.get("from_")
+    if source is None:
+        raise SqlError("SELECT without FROM: there is nothing to gate")
+    return [source.this, *(join.this for join in select.args.get("joins") or [])]
+
+
+def by_name(sources: Mapping[str, Source], name: str) -> Source:
+    """Names are as Spark takes them, whatever their case."""
+    found = {known.lower(): source for known, source in sources.items()}
+    if name.lower() not in found:
+        close = get_close_matches(name, sources, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sources)}"
+        raise SqlError(f"unknown table {name!r}: {hint}")
+    return found[name.lower()]
