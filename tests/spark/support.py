@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.gate import SALT, Gate, Keys
+from penstock.spark.gate import Gate, Keys, salt_of
 from penstock.spark.wire import Shipment, Wire
 from penstock.types import Count, Plan, Stratum
 
@@ -41,13 +41,13 @@ def wait_until(true: Callable[[], object], seconds: float = 60, what: str = "it"
 
 
 def luck(number: int) -> int:
-    """Where in [0, 2⁶³) the identity ``number``, one bigint column, falls."""
+    """Where in [0, 2⁶³) the identity ``number``, one bigint column of source "s", falls."""
     return xxhash64(number) >> 1
 
 
 def xxhash64(number: int) -> int:
     """XXH64 of the gate's salt and a bigint, as Spark has it."""
-    return _long(number, _int(SALT, 42))
+    return _long(number, _int(salt_of("s"), 42))
 
 
 def is_admitted(number: int, rate: float) -> bool:

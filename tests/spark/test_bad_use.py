@@ -86,6 +86,12 @@ def test_a_query_without_a_gate(site: ps.Site, stream: DataFrame) -> None:
         site.start(stream.writeStream.format("noop"), query="q")
 
 
+def test_two_streams_of_one_name_in_a_query(site: ps.Site, stream: DataFrame) -> None:
+    both = site.gate(stream, query="q").union(site.gate(stream, query="q"))
+    with pytest.raises(PenstockError, match=r"two streams .* 'source': .*site\.gate\(source=...\)"):
+        site.start(both.writeStream.format("noop"), query="q")
+
+
 def test_a_gate_of_another_site(site: ps.Site, spark: SparkSession, stream: DataFrame) -> None:
     with ps.Site(spark) as other:
         gated = other.gate(stream, query="q")

@@ -113,8 +113,8 @@ def views(loaded: Loaded, query: str, tables: dict[str, DataFrame], rate: float)
     """A query's sources as its gate would leave them at this rate."""
     for name in loaded.queries[query].sources:
         tables[name].createOrReplaceTempView(f"`{name}`")
-        who = identity(tables[name], name, loaded.job.sources[name])
-        luck = sf.pmod(sf.xxhash64(sf.lit(11), *who), sf.lit(10_000)) / 10_000
+        who = identity(tables[name], loaded.job.sources[name])
+        luck = sf.pmod(sf.xxhash64(sf.lit(name), *who), sf.lit(10_000)) / 10_000
         admitted = tables[name].where(luck < rate)
         admitted.select(
             "*", sf.lit(1 / rate).alias("_weight"), sf.lit(0.01).alias("_sic")

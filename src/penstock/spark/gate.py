@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -26,6 +27,11 @@ WEIGHT, SIC = "_weight", "_sic"
 SEPARATOR = "\x1f"
 SALT = 0x5EED
 """So that decisions do not follow from hashes that the job itself may use."""
+
+
+def salt_of(source: str) -> int:
+    """A Java int."""
+    return SALT ^ (crc32(source.encode()) >> 1)
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,14 @@ class Keys:
         return sf.concat_ws(SEPARATOR, *parts)
 
     def luck(self) -> Column:
-        """Evenly spread over 63 bits, a function of the tuple's identity alone."""
-        return sf.shiftrightunsigned(sf.xxhash64(sf.lit(SALT), *_null_safe(self.identity)), 1)
+        """Evenly spread over 63 bits, a function of the tuple's source and identity alone.
+
+        Of the source, since tuples that are joined may have the same identity in both streams:
+        the weight of a pair is the product of two weights only if they were decided apart.
+        """
+        named = [_text(self.source)] if isinstance(self.source, Column) else []
+        salt = sf.lit(salt_of(self.source) if isinstance(self.source, str) else SALT)
+        return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe((*named, *self.identity))), 1)
 
 
 @dataclass

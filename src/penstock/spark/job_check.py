@@ -44,7 +44,7 @@ def _source(spark: SparkSession, loaded: Loaded, name: str) -> DataFrame:
     try:
         stream = read(spark, source, loaded.directory)
         behind(stream, source).createOrReplaceTempView(f"`{name}`")
-        stream.select(*identity(stream, name, source))
+        stream.select(*identity(stream, source))
     except ValueError as error:
         raise loaded.document.error(place, str(error)) from None
     except PySparkException as error:

@@ -104,6 +104,6 @@ def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: st
             query=query,
             source=name,
             strata=strata(stream, name, loaded.job.queries[query]),
-            id=identity(stream, name, source),
+            id=identity(stream, source),
         )
     behind(stream, source).createOrReplaceTempView(f"`{view(query, name)}`")

@@ -370,6 +370,13 @@ class Site:
             raise PenstockError(
                 "this gate belongs to another query already; call site.gate(...) for each query"
             )
+        names = [(gate.keys.query, gate.keys.source) for gate in gates if gate.keys.same_value]
+        if len(set(names)) < len(names):
+            twice = max(names, key=names.count)[1]
+            raise PenstockError(
+                f"two streams of this query are called {twice!r}: give each a name of its own with "
+                "site.gate(source=...)"
+            )
         return gates
 
 

@@ -95,13 +95,9 @@ def behind(gated: DataFrame, source: Source) -> DataFrame:
     return frame.withWatermark(source.event_time, f"{round(source.lateness * 1000)} milliseconds")
 
 
-def identity(stream: DataFrame, name: str, source: Source) -> list[str | Column]:
-    """What tells tuples apart. With the source's name, so that gates decide independently.
-
-    The weight of a pair that was joined is the product of two weights only then.
-    """
-    columns = source.id or IDENTITIES.get(source.format) or stream.columns
-    return [*columns, sf.lit(name)]
+def identity(stream: DataFrame, source: Source) -> list[str]:
+    """What tells tuples apart."""
+    return list(source.id or IDENTITIES.get(source.format) or stream.columns)
 
 
 def strata(stream: DataFrame, name: str, query: Query) -> list[str | Column]:
