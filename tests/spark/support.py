@@ -40,18 +40,18 @@ def wait_until(true: Callable[[], object], seconds: float = 60, what: str = "it"
         time.sleep(0.02)
 
 
-def luck(number: int) -> int:
-    """Where in [0, 2⁶³) the identity ``number``, one bigint column of source "s", falls."""
-    return xxhash64(number) >> 1
+def luck(number: int, source: str = "s") -> int:
+    """Where in [0, 2⁶³) the identity ``number``, one bigint column of a source, falls."""
+    return xxhash64(number, source) >> 1
 
 
-def xxhash64(number: int) -> int:
+def xxhash64(number: int, source: str = "s") -> int:
     """XXH64 of the gate's salt and a bigint, as Spark has it."""
-    return _long(number, _int(salt_of("s"), 42))
+    return _long(number, _int(salt_of(source), 42))
 
 
-def is_admitted(number: int, rate: float) -> bool:
-    return rate >= 1.0 or luck(number) < rate * 2.0**63
+def is_admitted(number: int, rate: float, source: str = "s") -> bool:
+    return rate >= 1.0 or luck(number, source) < rate * 2.0**63
 
 
 def _int(value: int, seed: int) -> int:
@@ -176,6 +176,7 @@ def tally(
     stratum: Callable[..., Stratum],
     first: int,
     rate: Callable[[Stratum], float],
+    source: str = "s",
 ) -> dict[Stratum, Count]:
     """What a gate should count of a batch whose rows are numbered from ``first``."""
     arrived: Counter[Stratum] = Counter()
@@ -183,5 +184,5 @@ def tally(
     for number, row in enumerate(zip(*batch.values(), strict=True), start=first):
         mine = stratum(*row)
         arrived[mine] += 1
-        admitted[mine] += is_admitted(number, rate(mine))
+        admitted[mine] += is_admitted(number, rate(mine), source)
     return {s: Count(arrived[s], admitted[s]) for s in arrived}

@@ -30,7 +30,7 @@ SALT = 0x5EED
 
 
 def salt_of(source: str) -> int:
-    """A Java int."""
+    """A Java int, for a stream of this name."""
     return SALT ^ (crc32(source.encode()) >> 1)
 
 
@@ -73,14 +73,13 @@ class Keys:
         return sf.concat_ws(SEPARATOR, *parts)
 
     def luck(self) -> Column:
-        """Evenly spread over 63 bits, a function of the tuple's source and identity alone.
+        """Evenly spread over 63 bits, a function of the stream's name and the tuple's identity.
 
-        Of the source, since tuples that are joined may have the same identity in both streams:
+        Of the name, since tuples that are joined may have the same identity in both streams:
         the weight of a pair is the product of two weights only if they were decided apart.
         """
-        named = [_text(self.source)] if isinstance(self.source, Column) else []
-        salt = sf.lit(salt_of(self.source) if isinstance(self.source, str) else SALT)
-        return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe((*named, *self.identity))), 1)
+        salt = sf.lit(salt_of(self.rest.source))
+        return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe(self.identity)), 1)
 
 
 @dataclass
