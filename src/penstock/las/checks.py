@@ -1,0 +1,60 @@
+"""When is a queuing latency too much? The paper's CHECK, in three forms.
+
+``refuses(q)`` tries the tuple first: where it would break the constraint the tuple is dropped and
+nothing changes, else it is counted. (Listing III.2 looks at the average *before* the tuple. A drop
+leaves that as it is, so whoever drops once drops for ever; the text of section III-C, which tries
+the tuple, is what works.)
+"""
+
+from collections import deque
+from typing import Protocol
+
+
+class Check(Protocol):
+    def refuses(self, latency: float) -> bool: ...
+
+
+class Absolute:
+    """ABS(τ): no tuple waits longer than τ."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+
+    def refuses(self, latency: float) -> bool:
+        return latency > self.threshold
+
+
+class Average:
+    """AVG(τ): the average over all tuples so far is at most τ."""
+
+    def __init__(self, threshold: float) -> None:
+        self.threshold = threshold
+        self.total, self.tuples = 0.0, 0
+
+    def refuses(self, latency: float) -> bool:
+        if self.total + latency > self.threshold * (self.tuples + 1):
+            return True
+        self.total += latency
+        self.tuples += 1
+        return False
+
+
+class SlidingAverage:
+    """The average over the last ``window`` tuples that were kept is at most τ.
+
+    Where the tuples in the window already waited too long, one that does not wait more than τ is
+    kept: else nothing would ever be.
+    """
+
+    def __init__(self, threshold: float, window: int = 4096) -> None:
+        self.threshold = threshold
+        self.kept: deque[float] = deque([0.0] * window, maxlen=window)
+        self.total = 0.0
+
+    def refuses(self, latency: float) -> bool:
+        total = self.total - self.kept[0] + latency
+        if total > self.threshold * len(self.kept) and latency > self.threshold:
+            return True
+        self.total = total
+        self.kept.append(latency)
+        return False

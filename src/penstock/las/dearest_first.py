@@ -1,0 +1,118 @@
+"""Dearest First: our own shedder. Fewer drops than with exact costs, and the average held.
+
+LAS asks only how long a tuple would *wait*; a dear tuple and a cheap one that arrive together
+share their fate. But it is the dear one that makes all those behind it wait. So here
+
+    a tuple is kept where   q̂ + κ · ŵ ≤ L
+
+which drops the dearest as soon as a queue forms and the cheap ones last. The limit L finds itself:
+each tuple that is kept moves it by ``g · (τ - q̂)``. Summed up over n tuples that gives
+``average(q̂) ≤ τ + (L_max - τ) / (g · n)``, whatever the costs and the arrivals are, since L lies
+between τ and L_max, and at L = τ nothing is kept that would wait longer than τ.
+
+What it foresees is kept true by three changes to LAS' protocol, which cost a number on one tuple
+in 8 and nothing else:
+
+- the operator is asked for its skew all the time, not only after new matrices, from the first
+  tuple on; so there is no time in which nothing is shed;
+- its reply says how much work it did meanwhile. Where that is not what was estimated, all
+  estimates are scaled: costs that double or halve are noticed within a few hundred tuples;
+- the matrices are sent after every N tuples and faded by half, instead of waiting until they are
+  stable and starting from nothing.
+"""
+
+from penstock.las.messages import Matrices, Message, Request
+from penstock.las.operator import Operator
+from penstock.sketch import Sketch
+
+SYNC = 8
+"""Tuples from one request to the next."""
+RELUCTANCE = 4.0
+"""κ: how much more a tuple's own cost counts than the time that it would wait."""
+PACE = 0.05
+"""g: how far a tuple moves the limit. Above 0.1 the loop of limit and queue begins to swing."""
+MARGIN = 0.97
+"""The share of the threshold that is aimed at; the rest is for what is not foreseen."""
+TRUST = 0.1
+"""How much of a reply's surprise goes into the scale, in log."""
+MOST = 2.0
+"""By no more than this factor does one reply change the scale."""
+FADE = 0.5
+"""What is left of the matrices after each N tuples."""
+RECALL = 0.999
+"""From tuple to tuple, how much is left of the largest cost seen."""
+
+
+class FadingOperator(Operator):
+    """Tells what it knows after every N tuples, and forgets half of it."""
+
+    def look(self) -> list[Message]:
+        message = Matrices(self.sketch.copy())
+        self.sketch.fade(FADE)
+        return [message]
+
+
+class DearestFirst:
+    def __init__(self, threshold: float, warm: Sketch | None = None) -> None:
+        self.threshold = threshold
+        self.limit = threshold
+        """L."""
+        self.total = 0.0
+        """Ĉ: when the operator will be done with all that it was given."""
+        self.sketch = warm
+        self.mean = 0.0
+        """Stands for every cost until there is a sketch."""
+        self.scale = 1.0
+        self.dearest = 0.0
+        self.since = 0
+        """Tuples kept since the last request, and what they were taken to cost and to wait."""
+        self.work = self.wait = 0.0
+        self.clean = True
+        """All of that was estimated with the sketch in force."""
+        self.waiting = False
+        self.void = False
+        """The reply under way says nothing about the sketch in force."""
+
+    def cost(self, key: int) -> float:
+        return (self.mean if self.sketch is None else self.sketch.cost(key)) * self.scale
+
+    def sheds(self, key: int, now: float) -> bool:
+        start, cost = max(self.total, now), self.cost(key)
+        wait = start - now
+        self.dearest = max(self.dearest * RECALL, cost)
+        if wait + RELUCTANCE * cost > self.limit:
+            if wait == 0.0:  # the operator is idle, and still this one was too dear
+                self.limit += PACE * (self.threshold + cost)
+            return True
+        self._move(PACE * (MARGIN * self.threshold - wait))
+        self.total = start + cost
+        self.work += cost
+        self.wait += wait
+        self.since += 1
+        return False
+
+    def _move(self, by: float) -> None:
+        highest = 2 * self.threshold + RELUCTANCE * self.dearest
+        self.limit = max(min(self.limit + by, highest), self.threshold)
+
+    def request(self) -> Request | None:
+        if self.since < SYNC or self.waiting:
+            return None
+        request = Request(self.total, self.work if self.clean else 0.0, self.wait)
+        self.since, self.work, self.wait = 0, 0.0, 0.0
+        self.clean = self.waiting = True
+        return request
+
+    def receive(self, message: Message) -> None:
+        if isinstance(message, Matrices):
+            self.sketch, self.scale = message.sketch, 1.0
+            self.clean, self.void = False, self.waiting
+            return
+        self.total += message.skew
+        self._move(-PACE * message.late)
+        if self.sketch is None:
+            self.mean = message.work / message.tuples
+        elif message.estimated > 0.0 and not self.void:
+            surprise = max(min(message.work / message.estimated, MOST), 1 / MOST)
+            self.scale *= surprise**TRUST
+        self.waiting = self.void = False

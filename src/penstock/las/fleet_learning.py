@@ -1,0 +1,252 @@
+"""The shedders that learn, LAS and Dearest First, for many runs at once.
+
+Matrices are rare, so each run has a real ``Operator``, which gets its tuples a window at a time;
+the decisions and the synchronisation are vectors over the runs.
+"""
+
+from collections import deque
+
+import numpy as np
+
+from penstock.las import dearest_first as df
+from penstock.las.fleet import ForesightFleet
+from penstock.las.messages import Matrices
+from penstock.las.operator import Operator
+from penstock.las.streams import Items, Phase, Runs
+from penstock.sketch import Sketch
+from penstock.types import Bools, Floats, Ints
+
+WINDOW = 1024
+DOUBT = 0.1
+
+
+class Learners:
+    """The operators of all runs, and what the shedders know from their matrices."""
+
+    def __init__(self, runs: Runs, kind: type[Operator], window: int = WINDOW) -> None:
+        self.items, self.window = runs.items, window
+        self.costs = runs.phases[0].costs
+        width, universe = runs.width, self.costs.shape[1]
+        cells: dict[tuple[int, float], Ints] = {}
+        self.cells: list[Ints] = []
+        self.operators: list[Operator] = []
+        for seed, error in zip(runs.seed.tolist(), runs.error.tolist(), strict=True):
+            sketch = Sketch(error, DOUBT, seed)
+            if (seed, error) not in cells:
+                cells[seed, error] = sketch.hashes.cells(np.arange(universe, dtype=np.uint64))
+            self.cells.append(cells[seed, error])
+            self.operators.append(kind(sketch, window))
+        self.estimates = np.zeros((width, universe))
+        """ŵ of each item in each run, by the matrices that its shedder has."""
+        self.base = np.arange(width) * universe
+        self.known = np.zeros(width, dtype=bool)
+        self.left = np.full(width, window)
+        """Tuples until the operator looks at its matrices."""
+        self.flushed = np.zeros(width, dtype=np.int64)
+        self.log = np.zeros(self.items.shape, dtype=bool)
+        self.under_way: list[deque[tuple[float, Sketch]]] = [deque() for _ in range(width)]
+        self.due = np.full(width, np.inf)
+        if runs.warm is not None:
+            self._warm_up(runs.warm)
+
+    def _warm_up(self, items: Items) -> None:
+        for run in range(len(self.operators)):
+            sketch = warm_sketch(self.operators[run].sketch, items[:, run], self.costs[run])
+            self.estimates[run] = sketch.costs_at(self.cells[run])
+        self.known[:] = True
+
+    def begin(self, number: int, phase: Phase) -> None:
+        for run in range(len(self.operators)):
+            self._flush(run, number)
+        self.costs = phase.costs
+
+    def received(self, now: Floats) -> Bools | None:
+        """Which runs get new matrices at this time; None where none does."""
+        ready = self.due <= now
+        if not ready.any():
+            return None
+        for run in np.flatnonzero(ready).tolist():
+            waiting = self.under_way[run]
+            while waiting and waiting[0][0] <= now[run]:
+                _, sketch = waiting.popleft()
+            self.estimates[run] = sketch.costs_at(self.cells[run])
+            self.due[run] = waiting[0][0] if waiting else np.inf
+        self.known |= ready
+        return np.asarray(ready)
+
+    def asked(self, items: Items) -> Floats:
+        return np.asarray(self.estimates.reshape(-1)[self.base + items])
+
+    def executed(self, number: int, kept: Bools, done: Floats) -> None:
+        self.log[number] = kept
+        self.left -= kept
+        if self.left.min() > 0:
+            return
+        for run in np.flatnonzero(self.left == 0).tolist():
+            self._flush(run, number)
+            for message in self.operators[run].look():
+                assert isinstance(message, Matrices)
+                self.under_way[run].append((float(done[run]), message.sketch))
+                self.due[run] = self.under_way[run][0][0]
+            self.left[run] = self.window
+
+    def _flush(self, run: int, until: int) -> None:
+        since = slice(self.flushed[run], until)
+        items = self.items[since, run][self.log[since, run]]
+        self.operators[run].sketch.update_at(self.cells[run][:, items], self.costs[run][items])
+        self.flushed[run] = until
+
+
+def warm_sketch(like: Sketch, items: Items, costs: Floats) -> Sketch:
+    """What an operator would have sent after these tuples."""
+    sketch = Sketch(seed=like.seed, shape=like.shape)
+    sketch.update(items.astype(np.uint64), costs[items])
+    return sketch
+
+
+class Synchronisation:
+    """One request at a time under way from each shedder, and what came back."""
+
+    def __init__(self, width: int) -> None:
+        self.waiting = np.zeros(width, dtype=bool)
+        self.due = np.full(width, np.inf)
+        self.skew = np.zeros(width)
+
+    def send(self, which: Bools, total: Floats, done: Floats) -> None:
+        self.waiting |= which
+        self.due = np.where(which, done, self.due)
+        self.skew = np.where(which, done - total, self.skew)
+
+    def received(self, now: Floats) -> Bools | None:
+        ready = self.due <= now
+        if not ready.any():
+            return None
+        self.waiting &= ~ready
+        self.due[ready] = np.inf
+        return np.asarray(ready)
+
+
+class LoadAwareFleet(ForesightFleet):
+    """``shedder.LoadAware`` with ``operator.Operator``."""
+
+    def __init__(self, runs: Runs, window: int = WINDOW) -> None:
+        super().__init__(runs)
+        self.learners = Learners(runs, Operator, window)
+        self.sync = Synchronisation(runs.width)
+        self.caution = 1.0 + runs.error
+        self.to_send = np.zeros(runs.width, dtype=bool)
+
+    def begin(self, number: int, phase: Phase) -> None:
+        self.learners.begin(number, phase)
+
+    def estimates(self, items: Items, costs: Floats) -> Floats:
+        del costs
+        return self.learners.asked(items) * self.caution
+
+    def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        news = self.learners.received(now)
+        if news is not None:
+            self.to_send |= news
+        replies = self.sync.received(now)
+        if replies is not None:
+            self.total[replies] += self.sync.skew[replies]
+        known = self.learners.known
+        if known.all():
+            return super().keeps(number, now, items, costs)
+        before = self.total, self.sum.copy(), self.count.copy()
+        keeps = super().keeps(number, now, items, costs)
+        self.total, self.sum, self.count = (
+            np.where(known, new, old)
+            for new, old in zip((self.total, self.sum, self.count), before, strict=True)
+        )
+        return np.asarray(keeps | ~known)
+
+    def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
+        del wait, costs
+        if self.to_send.any():
+            asking = self.to_send & kept & ~self.sync.waiting
+            self.sync.send(asking, self.total, done)
+            self.to_send &= ~asking
+        self.learners.executed(number, kept, done)
+
+
+class DearestFirstFleet:
+    """``dearest_first.DearestFirst`` with its ``FadingOperator``."""
+
+    def __init__(self, runs: Runs, window: int = WINDOW) -> None:
+        self.learners = Learners(runs, df.FadingOperator, window)
+        self.sync = Synchronisation(runs.width)
+        self.threshold = runs.threshold
+        self.limit = runs.threshold.copy()
+        zeros = [np.zeros(runs.width) for _ in range(13)]
+        self.total, self.mean, self.dearest = zeros[:3]
+        self.since, self.work, self.wait = zeros[3:6]
+        self.done_work, self.done_wait, self.done_tuples = zeros[6:9]
+        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[9:]
+        self.scale = np.ones(runs.width)
+        self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
+
+    def begin(self, number: int, phase: Phase) -> None:
+        self.learners.begin(number, phase)
+
+    def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        del number, costs
+        self._receive(now)
+        known = self.learners.known
+        cost = np.where(known, self.learners.asked(items), self.mean) * self.scale
+        start = np.maximum(self.total, now)
+        wait = start - now
+        np.maximum(self.dearest * df.RECALL, cost, out=self.dearest)
+        keeps = wait + df.RELUCTANCE * cost <= self.limit
+        idle = self.limit + df.PACE * (self.threshold + cost) * ((wait == 0.0) & ~keeps)
+        moved = self.limit + df.PACE * (df.MARGIN * self.threshold - wait)
+        self.limit = np.where(keeps, self._between(moved), idle)
+        self.total = np.where(keeps, start + cost, self.total)
+        self.work += cost * keeps
+        self.wait += wait * keeps
+        self.since += keeps
+        return np.asarray(keeps)
+
+    def _between(self, limit: Floats) -> Floats:
+        highest = 2 * self.threshold + df.RELUCTANCE * self.dearest
+        return np.maximum(np.minimum(limit, highest), self.threshold)
+
+    def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
+        self.done_work += costs * kept
+        self.done_wait += wait
+        self.done_tuples += kept
+        asking = kept & (self.since >= df.SYNC) & ~self.sync.waiting
+        if asking.any():
+            self.sync.send(asking, self.total, done)
+            self.told_estimate[asking] = (self.work * self.clean)[asking]
+            self.told_work[asking] = self.done_work[asking]
+            self.told_mean[asking] = (self.done_work / np.maximum(self.done_tuples, 1))[asking]
+            self.told_late[asking] = (self.done_wait - self.wait)[asking]
+            for counted in (self.since, self.work, self.wait):
+                counted[asking] = 0.0
+            for counted in (self.done_work, self.done_wait, self.done_tuples):
+                counted[asking] = 0.0
+            self.clean |= asking
+        self.learners.executed(number, kept, done)
+
+    def _receive(self, now: Floats) -> None:
+        """Replies and matrices of the same moment may come in either order: see ``void``."""
+        replies = self.sync.received(now)
+        if replies is not None:
+            self._replied(replies)
+        news = self.learners.received(now)
+        if news is not None:
+            self.scale[news] = 1.0
+            self.clean &= ~news
+            self.void = np.where(news, self.sync.waiting, self.void)
+
+    def _replied(self, replies: Bools) -> None:
+        self.total[replies] += self.sync.skew[replies]
+        moved = self.limit - df.PACE * self.told_late
+        self.limit = np.where(replies, self._between(moved), self.limit)
+        blind = replies & ~self.learners.known
+        self.mean[blind] = self.told_mean[blind]
+        telling = replies & self.learners.known & ~self.void & (self.told_estimate > 0.0)
+        surprise = self.told_work[telling] / self.told_estimate[telling]
+        self.scale[telling] *= np.clip(surprise, 1 / df.MOST, df.MOST) ** df.TRUST
+        self.void &= ~replies

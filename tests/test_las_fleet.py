@@ -1,0 +1,108 @@
+"""Many runs at once are the runs one by one, bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from penstock.las import (
+    Average,
+    BaseLine,
+    DearestFirst,
+    FadingOperator,
+    FullKnowledge,
+    LoadAware,
+    Operator,
+    Shedder,
+    StrawMan,
+)
+from penstock.las.fleet import BaseLineFleet, FullKnowledgeFleet, StrawManFleet, simulate_fleet
+from penstock.las.fleet_learning import DearestFirstFleet, LoadAwareFleet, warm_sketch
+from penstock.las.simulate import exact_costs, simulate
+from penstock.las.streams import Phase, Runs, Setting, runs
+from penstock.sketch import Sketch
+
+TUPLES, WINDOW = 1200, 64
+
+
+def _small(warm: bool, changing: bool) -> Runs:
+    """A few runs of several settings, with costs and rates that change on the way."""
+    settings = [Setting(), Setting(under=0.6, error=0.3), Setting(under=-0.2, threshold=1.0)]
+    made = runs(settings, 2, 2, TUPLES, warm=200 if warm else 0, items=64)
+    first = made.phases[0]
+    later = Phase(TUPLES // 2, first.costs * 2.0, first.gap * 0.9)
+    return replace(made, phases=[first, later]) if changing else made
+
+
+def _warm(alone: Runs) -> Sketch | None:
+    sketch = Sketch(float(alone.error[0]), 0.1, int(alone.seed[0]))
+    if alone.warm is None:
+        return None
+    return warm_sketch(sketch, alone.warm[:, 0], alone.phases[0].costs[0])
+
+
+def _reference(kind: str, alone: Runs) -> tuple[Shedder, type[Operator]]:
+    check, seed = Average(float(alone.threshold[0])), int(alone.seed[0])
+    if kind == "base line":
+        return BaseLine(float(alone.share[0]), np.random.default_rng(seed)), Operator
+    if kind == "straw man":
+        return StrawMan(check, float(alone.mean[0])), Operator
+    if kind == "full knowledge":
+        return FullKnowledge(check, exact_costs(alone)), Operator
+    if kind == "las":
+        return LoadAware(check, float(alone.error[0]), _warm(alone)), Operator
+    return DearestFirst(float(alone.threshold[0]), _warm(alone)), FadingOperator
+
+
+FLEETS = {
+    "base line": BaseLineFleet,
+    "straw man": StrawManFleet,
+    "full knowledge": FullKnowledgeFleet,
+    "las": partial(LoadAwareFleet, window=WINDOW),
+    "dearest first": partial(DearestFirstFleet, window=WINDOW),
+}
+
+
+@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
+@pytest.mark.parametrize("changing", [True, False], ids=["changing", "steady"])
+@pytest.mark.parametrize("kind", FLEETS)
+def test_a_fleet_is_its_runs(kind: str, warm: bool, changing: bool) -> None:
+    together = _small(warm, changing)
+    found = simulate_fleet(together, FLEETS[kind](together), window=100)
+    for run in range(together.width):
+        alone = together.one(run)
+        shedder, operator = _reference(kind, alone)
+        sketch = Sketch(float(alone.error[0]), 0.1, int(alone.seed[0]))
+        expected = simulate(alone, shedder, operator(sketch, WINDOW))
+        kept = np.array(expected.kept)
+        waits = np.zeros(TUPLES)
+        waits[kept] = expected.waits
+        assert found.kept[:, run].tolist() == kept.reshape(-1, 100).sum(axis=1).tolist()
+        assert np.allclose(found.waits[:, run], waits.reshape(-1, 100).sum(axis=1), rtol=1e-12)
+
+
+def test_the_small_runs_exercise_what_they_should() -> None:
+    """Matrices, drops and synchronisations all happen in the runs that are compared."""
+    alone = _small(warm=False, changing=True).one(0)
+    shedder, operator = _reference("las", alone)
+    outcome = simulate(alone, shedder, operator(Sketch(), WINDOW))
+    assert isinstance(shedder, LoadAware)
+    assert shedder.sketch is not None
+    assert not shedder.waiting
+    assert 0 < sum(outcome.kept) < TUPLES
+
+
+def test_must_show_in_small() -> None:
+    """The order of things in the default setting; `penstock reproduce las` has all runs."""
+    made = runs([Setting()], 3, 2, tuples=8192)
+    full, las, ours = (
+        simulate_fleet(made, fleet(made))
+        for fleet in (FullKnowledgeFleet, LoadAwareFleet, DearestFirstFleet)
+    )
+    assert full.highest.max() <= 6.4 + 1e-9
+    assert las.latency.mean() <= 1.5 * 6.4
+    assert (ours.latency <= 6.4).all()
+    assert (ours.dropped < full.dropped).all()

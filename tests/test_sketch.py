@@ -1,0 +1,188 @@
+"""The sketch: its bound, its linearity, its hashes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.sketch import PRIME, Hashes, Sketch, fingerprints
+from penstock.types import PenstockError
+
+seeds = st.integers(0, 2**32)
+
+
+@given(st.integers(0, 2**64 - 1), seeds)
+def test_hashes_are_those_of_carter_and_wegman(key: int, seed: int) -> None:
+    hashes = Hashes.of(4, 55, seed)
+    expected = [
+        row * 55 + (a * (key % PRIME) + b) % PRIME % 55
+        for row, (a, b) in enumerate(zip(hashes.a, hashes.b, strict=True))
+    ]
+    assert hashes.of_one(key).tolist() == expected
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize(("error", "doubt"), [(0.05, 0.1), (0.2, 0.25)])
+def test_the_bound_of_section_iii_b_holds(skew: float, error: float, doubt: float) -> None:
+    """``P{f̂ - f ≥ ε(m - f)} ≤ δ``, and f̂ is never below f."""
+    broken = asked = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        chances = np.arange(1, 501.0) ** -skew
+        stream = rng.choice(500, 3000, p=chances / chances.sum())
+        sketch = Sketch(error, doubt, seed)
+        sketch.update(fingerprints(stream), np.ones(stream.size))
+        truth = np.bincount(stream, minlength=500)
+        found = sketch.frequencies(fingerprints(np.arange(500)))
+        assert (found >= truth).all()
+        broken += int((found - truth >= error * (stream.size - truth)).sum())
+        asked += truth.size
+    assert broken <= doubt * asked
+
+
+def test_estimates_lie_between_the_least_and_the_largest_cost() -> None:
+    rng = np.random.default_rng(1)
+    keys, costs = fingerprints(rng.integers(0, 5000, 20_000)), rng.uniform(2.0, 7.0, 20_000)
+    sketch = Sketch(seed=3)
+    sketch.update(keys, costs)
+    found = sketch.costs(fingerprints(np.arange(6000)))
+    assert found.min() >= 2.0
+    assert found.max() <= 7.0
+
+
+def test_the_row_of_the_smallest_count_is_asked_not_the_smallest_ratio() -> None:
+    """Where the two differ, the smallest ratio is that of a stranger."""
+    sketch = Sketch(0.5, 0.2, seed=1)
+    rng = np.random.default_rng(0)
+    costs = rng.uniform(1.0, 10.0, 100)
+    keys = rng.integers(0, 100, 5000)
+    sketch.update(fingerprints(keys), costs[keys])
+    cells = sketch.hashes.cells(fingerprints(np.arange(100)))
+    counts, totals = sketch.F.reshape(-1)[cells], sketch.W.reshape(-1)[cells]
+    chosen = np.array([totals[counts[:, k].argmin(), k] / counts[:, k].min() for k in range(100)])
+    assert np.allclose(sketch.costs(fingerprints(np.arange(100))), chosen)
+    assert not np.allclose(chosen, (totals / counts).min(axis=0))
+
+
+def test_an_unknown_key_costs_the_mean() -> None:
+    sketch = Sketch(0.001)
+    assert sketch.cost(5) == 0.0
+    sketch.update(fingerprints(["a", "b"]), np.array([1.0, 4.0]))
+    assert sketch.costs(fingerprints(["never seen"]))[0] == 2.5
+
+
+@given(seeds, st.lists(st.tuples(st.integers(0, 50), st.integers(1, 100)), max_size=60), seeds)
+def test_merged_equals_whole(seed: int, tuples: list[tuple[int, int]], luck: int) -> None:
+    """Costs are whole numbers here, so that sums do not depend on their order."""
+    keys = fingerprints(np.array([key for key, _ in tuples], dtype=np.int64))
+    costs = np.array([cost for _, cost in tuples], dtype=np.float64)
+    first = np.random.default_rng(luck).random(keys.size) < 0.5
+    whole, part, other = (Sketch(seed=seed) for _ in range(3))
+    whole.update(keys, costs)
+    part.update(keys[first], costs[first])
+    other.update(keys[~first], costs[~first])
+    part += other
+    assert (part.F == whole.F).all()
+    assert (part.W == whole.W).all()
+
+
+@given(seeds, st.lists(st.tuples(st.integers(0, 2**64 - 1), st.floats(0, 1e3)), max_size=30))
+def test_many_at_once_equal_one_by_one(seed: int, tuples: list[tuple[int, float]]) -> None:
+    one, many = Sketch(seed=seed), Sketch(seed=seed)
+    for key, cost in tuples:
+        one.add(key, cost)
+    keys = np.array([key for key, _ in tuples], dtype=np.uint64)
+    many.update(keys, np.array([cost for _, cost in tuples]))
+    assert (one.F == many.F).all()
+    assert (one.W == many.W).all()
+    assert [one.cost(key) for key, _ in tuples] == many.costs(keys).tolist()
+
+
+def test_collisions_of_different_rows_are_independent() -> None:
+    """Keys that meet in one row meet in another as seldom as any two."""
+    columns, keys = 16, fingerprints(np.arange(400))
+    together = np.zeros((4, 4))
+    trials = 60
+    for seed in range(trials):
+        cells = Hashes.of(4, columns, seed).cells(keys)
+        met = np.array([row[:, None] == row[None, :] for row in cells])[:, *np.triu_indices(400, 1)]
+        together += met @ met.T.astype(float)
+    pairs = trials * 400 * 399 / 2
+    alone = np.diag(together) / pairs
+    both = together[~np.eye(4, dtype=bool)] / pairs
+    assert np.allclose(alone, 1 / columns, rtol=0.02)
+    assert np.allclose(both, 1 / columns**2, rtol=0.05)
+
+
+def test_bytes_are_compact_and_come_back() -> None:
+    sketch = Sketch(seed=9)
+    sketch.update(fingerprints(["x", "y", "x"]), np.array([0.25, 2.0, 0.5]))
+    data = bytes(sketch)
+    assert len(data) < 8 * 4 * 55 + 32
+    again = Sketch.from_bytes(data)
+    assert (again.seed, again.shape) == (9, (4, 55))
+    assert (again.F == sketch.F).all()
+    assert (again.W == sketch.W).all()
+    again += sketch
+    assert again.tuples == 6
+
+
+def test_bytes_that_are_no_sketch_are_refused() -> None:
+    with pytest.raises(PenstockError, match="not a sketch"):
+        Sketch.from_bytes(b"something else")
+    with pytest.raises(PenstockError, match="bytes"):
+        Sketch.from_bytes(bytes(Sketch())[:-1])
+
+
+def test_sketches_of_different_hashes_do_not_merge() -> None:
+    sketch = Sketch(seed=1)
+    with pytest.raises(PenstockError, match="same"):
+        sketch += Sketch(seed=2)
+
+
+@pytest.mark.parametrize("bad", [{"error": 0.0}, {"error": -1.0}, {"doubt": 1.0}, {"doubt": 0.0}])
+def test_impossible_bounds_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(PenstockError, match="between 0 and 1"):
+        Sketch(**bad)
+
+
+def test_another_process_agrees() -> None:
+    code = (
+        "from penstock.sketch import *; "
+        "print(Hashes.of(3, 99, 7).cells(fingerprints(['a', 'ß', '7'])).tolist())"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == str(
+        Hashes.of(3, 99, 7).cells(fingerprints(["a", "ß", "7"])).tolist()
+    )
+
+
+def test_a_million_updates_a_second() -> None:
+    rng = np.random.default_rng(0)
+    keys, costs = fingerprints(rng.integers(0, 10**9, 400_000)), rng.random(400_000)
+    sketch, best = Sketch(), np.inf
+    for _ in range(4):  # the best of four: a busy machine says nothing about the sketch
+        began = time.process_time()
+        sketch.update(keys, costs)
+        best = min(best, time.process_time() - began)
+    assert keys.size / best >= 1e6
+
+
+@settings(max_examples=20)
+@given(st.floats(0.1, 0.9))
+def test_fading_keeps_costs_and_lets_new_ones_in(keep: float) -> None:
+    sketch = Sketch()
+    for _ in range(50):
+        sketch.add(1, 10.0)
+    before = sketch.cost(1)
+    for _ in range(40):
+        sketch.fade(keep)
+        sketch.add(1, 20.0)
+    assert before == 10.0
+    assert sketch.cost(1) == pytest.approx(20.0, rel=0.02)
