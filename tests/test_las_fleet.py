@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,13 @@ from penstock.las import (
     Shedder,
     StrawMan,
 )
-from penstock.las.fleet import BaseLineFleet, FullKnowledgeFleet, StrawManFleet, simulate_fleet
+from penstock.las.fleet import (
+    BaseLineFleet,
+    FleetShedder,
+    FullKnowledgeFleet,
+    StrawManFleet,
+    simulate_fleet,
+)
 from penstock.las.fleet_learning import DearestFirstFleet, LoadAwareFleet, warm_sketch
 from penstock.las.simulate import exact_costs, simulate
 from penstock.las.streams import Phase, Runs, Setting, runs
@@ -57,7 +64,7 @@ def _reference(kind: str, alone: Runs) -> tuple[Shedder, type[Operator]]:
     return DearestFirst(float(alone.threshold[0]), _warm(alone)), FadingOperator
 
 
-FLEETS = {
+FLEETS: dict[str, Callable[[Runs], FleetShedder]] = {
     "base line": BaseLineFleet,
     "straw man": StrawManFleet,
     "full knowledge": FullKnowledgeFleet,

@@ -146,10 +146,10 @@ def test_sketches_of_different_hashes_do_not_merge() -> None:
         sketch += Sketch(seed=2)
 
 
-@pytest.mark.parametrize("bad", [{"error": 0.0}, {"error": -1.0}, {"doubt": 1.0}, {"doubt": 0.0}])
-def test_impossible_bounds_are_refused(bad: dict[str, float]) -> None:
+@pytest.mark.parametrize(("error", "doubt"), [(0.0, 0.1), (-1.0, 0.1), (0.1, 1.0), (0.1, 0.0)])
+def test_impossible_bounds_are_refused(error: float, doubt: float) -> None:
     with pytest.raises(PenstockError, match="between 0 and 1"):
-        Sketch(**bad)
+        Sketch(error, doubt)
 
 
 def test_another_process_agrees() -> None:

@@ -123,7 +123,7 @@ class Sketch:
         *,
         shape: tuple[int, int] | None = None,
     ) -> None:
-        if shape is None and not (0.0 < error and 0.0 < doubt < 1.0):
+        if shape is None and not (error > 0.0 and 0.0 < doubt < 1.0):
             raise PenstockError(
                 f"a sketch with error {error} and doubt {doubt}: the error must be above 0, "
                 "the doubt between 0 and 1"
@@ -174,7 +174,8 @@ class Sketch:
         row = counts.argmin(axis=0)[None]
         count = np.take_along_axis(counts, row, 0)[0]
         total = self.W.reshape(-1)[np.take_along_axis(cells, row, 0)[0]]
-        return np.divide(total, count, out=np.full(count.size, self.mean), where=count > 0)
+        unknown = np.full(count.size, self.mean)
+        return np.asarray(np.divide(total, count, out=unknown, where=count > 0))
 
     def cost(self, key: int) -> float:
         return float(self.costs_at(self.hashes.of_one(key)[:, None])[0])

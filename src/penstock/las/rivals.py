@@ -10,7 +10,7 @@ from penstock.las.shedder import Foresight
 
 
 class BaseLine:
-    """Drops a given share of the tuples at random, whatever they cost and however long they wait."""
+    """Drops a given share of the tuples at random, whatever they cost."""
 
     def __init__(self, share: float, rng: np.random.Generator) -> None:
         self.share, self.rng = share, rng

@@ -5,7 +5,7 @@ alone is a ``Runs`` of width 1. Times are in milliseconds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,6 @@ class Runs:
     """ε of each run."""
     warm: Items | None = None
     """Items by which the sketches are filled beforehand; None for a cold start."""
-    settings: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Which of several settings a run belongs to."""
 
     @property
     def width(self) -> int:
@@ -56,24 +54,28 @@ class Runs:
         """One of them, alone."""
         at = slice(run, run + 1)
         return Runs(
-            self.items[:, at],
-            [Phase(p.start, p.costs[at], p.gap[at]) for p in self.phases],
-            *(x[at] for x in (self.threshold, self.mean, self.share, self.seed, self.error)),
-            None if self.warm is None else self.warm[:, at],
+            items=self.items[:, at],
+            phases=[Phase(p.start, p.costs[at], p.gap[at]) for p in self.phases],
+            threshold=self.threshold[at],
+            mean=self.mean[at],
+            share=self.share[at],
+            seed=self.seed[at],
+            error=self.error[at],
+            warm=None if self.warm is None else self.warm[:, at],
         )
 
 
 def popularity(skew: float, items: int = ITEMS) -> Floats:
     """Zipf-α over the items; α = 0 is the uniform distribution."""
     weight = np.arange(1, items + 1, dtype=np.float64) ** -skew
-    return weight / weight.sum()
+    return np.asarray(weight / weight.sum())
 
 
 def draw(rng: np.random.Generator, chances: Floats, size: int) -> Items:
     """Items at random, the first being the most frequent."""
     edges = np.cumsum(chances)
     found = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
-    return np.minimum(found, chances.size - 1).astype(np.int32)
+    return np.asarray(np.minimum(found, chances.size - 1), dtype=np.int32)
 
 
 def association(
@@ -111,9 +113,9 @@ def runs(
     """
     columns: list[Items] = []
     warmers: list[Items] = []
-    rows: list[tuple[Setting, int, int, Floats]] = []
+    rows: list[tuple[Setting, int, Floats]] = []
     streams: dict[tuple[float, int], tuple[Items, Items]] = {}
-    for number, setting in enumerate(settings):
+    for setting in settings:
         chances = popularity(setting.skew, items)
         for place in range(associations):
             costs = association(np.random.default_rng([1, place]), setting.most, items=items)
@@ -127,7 +129,7 @@ def runs(
                 stream, before = streams[setting.skew, seed]
                 columns.append(stream)
                 warmers.append(before)
-                rows.append((setting, number, seed, costs))
+                rows.append((setting, seed, costs))
     table = np.array([costs for *_, costs in rows])
     stacked = np.stack(columns, axis=1)
     mean = np.array(
@@ -140,10 +142,9 @@ def runs(
         threshold=np.array([setting.threshold for setting, *_ in rows]),
         mean=mean,
         share=np.maximum(under, 0.0),
-        seed=np.array([seed for _, _, seed, _ in rows]),
+        seed=np.array([seed for _, seed, _ in rows]),
         error=np.array([setting.error for setting, *_ in rows]),
         warm=np.stack(warmers, axis=1) if warm else None,
-        settings=np.array([number for _, number, _, _ in rows]),
     )
 
 
@@ -182,5 +183,4 @@ def seven_phases(associations: int, threshold: float = 64.0, each: int = PHASE) 
         share=np.zeros(associations),
         seed=np.arange(associations),
         error=np.full(associations, 0.05),
-        settings=np.zeros(associations, dtype=np.int64),
     )
