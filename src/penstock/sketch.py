@@ -220,6 +220,9 @@ class Sketch:
         head = _HEADER.pack(_MAGIC, rows, columns, self.seed)
         return head + self.F.astype("<f4").tobytes() + self.W.astype("<f4").tobytes()
 
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return Sketch.from_bytes, (bytes(self),)
+
     @classmethod
     def from_bytes(cls, data: bytes) -> "Sketch":
         if len(data) < _HEADER.size or data[:4] != _MAGIC:

@@ -184,6 +184,8 @@ class Batch:
     counts: Mapping[Stratum, Count]
     work: float | None = None
     overhead: float | None = None
+    costs: Mapping[Stratum, float] = field(default_factory=dict)
+    """What a tuple of a stratum was measured to cost, where a guard measures."""
 
     @property
     def arrived(self) -> int:

@@ -1,15 +1,17 @@
 """What users hand to a site: refused at once where it makes no sense, with what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
 from penstock.durations import seconds
-from penstock.spark.gate import SIC, WEIGHT
+from penstock.spark.gate import SIC, WEIGHT, Gate
 from penstock.types import PenstockError
 
 
@@ -59,6 +61,25 @@ def columns(
     return tuple(sf.col(f"`{item}`") if isinstance(item, str) else item for item in listed)
 
 
+def guardable(stream: DataFrame, inputs: Sequence[str], on_error: str) -> list[str]:
+    """The columns of a stream that a function can be guarded on."""
+    if on_error not in ("fail", "skip"):
+        raise PenstockError(f"on_error: 'fail' or 'skip', not {on_error!r}")
+    if not stream.isStreaming:
+        raise PenstockError(
+            "a guard needs a streaming DataFrame (spark.readStream...); on a batch, use mapInArrow"
+        )
+    columns("inputs", inputs, stream.columns)
+    return list(stream.columns)
+
+
+def driver_address(spark: SparkSession) -> tuple[str, str]:
+    """Where to listen, and where executors reach it."""
+    conf = spark.sparkContext.getConf()
+    host = conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
+    return conf.get("spark.driver.bindAddress", host) or host, host
+
+
 def names_of(stream: DataFrame) -> list[str]:
     """The columns of a stream that can be gated."""
     if not stream.isStreaming:
@@ -69,3 +90,32 @@ def names_of(stream: DataFrame) -> list[str]:
     if WEIGHT in stream.columns or SIC in stream.columns:
         raise PenstockError("this stream went through a gate already; gate it only once")
     return list(stream.columns)
+
+
+def gates_in(frame: DataFrame, gates: Iterable[Gate]) -> list[Gate]:
+    """Those of these gates that a stream went through."""
+    plan = cast(Any, frame)._jdf.queryExecution().analyzed().toString()
+    return [gate for gate in gates if f"CollectMetrics {gate.name}," in plan]
+
+
+def gates_of(
+    writer: DataStreamWriter, gates: Iterable[Gate], taken: Collection[Gate]
+) -> list[Gate]:
+    """The gates of a query that is to be started; ``taken`` are those of other queries."""
+    found = gates_in(cast(Any, writer)._df, gates)
+    if not found:
+        raise PenstockError(
+            "this query has no gate of this site: pass its source through site.gate(...) first"
+        )
+    if any(gate is other for gate in found for other in taken):
+        raise PenstockError(
+            "this gate belongs to another query already; call site.gate(...) for each query"
+        )
+    names = [(gate.keys.query, gate.keys.source) for gate in found if gate.keys.same_value]
+    if len(set(names)) < len(names):
+        twice = max(names, key=names.count)[1]
+        raise PenstockError(
+            f"two streams of this query are called {twice!r}: give each a name of its own with "
+            "site.gate(source=...)"
+        )
+    return found

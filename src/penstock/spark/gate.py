@@ -16,6 +16,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
@@ -65,6 +66,16 @@ class Keys:
         """Of what varies in this stream; constants tell no tuples apart."""
         named = [_text(name) for name in (self.query, self.source) if isinstance(name, Column)]
         return sf.xxhash64(*_null_safe((*named, *self.strata)))
+
+    def fingerprint_in(self, stream: DataFrame) -> Column | None:
+        """The same for a stream further down; None where it has lost the columns."""
+        if self.only is not None:
+            return sf.lit(0).cast("bigint")
+        try:
+            stream.select(self.fingerprint())
+        except AnalysisException:
+            return None
+        return self.fingerprint()
 
     def name(self, *before: Column) -> Column:
         """``before``, query, source and group; different strata have different names."""
@@ -254,6 +265,10 @@ class Gate:
         if rest.arrived > 0:
             counted[REST] = rest
         return counted
+
+    def by_stratum(self, values: Mapping[int, float]) -> dict[Stratum, float]:
+        """What is known by fingerprint, by the strata that it knows."""
+        return {s: values[f] for s, f in self.fingerprints.items() if f in values}
 
     def _meet(self, stratum: Stratum, unsigned: int) -> None:
         if stratum not in self.fingerprints and len(self.fingerprints) < self.most_strata:

@@ -21,24 +21,21 @@ from types import TracebackType
 from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
 from penstock.controller import Controller
+from penstock.las.doorman import Function
 from penstock.settings import Settings, Terms
 from penstock.spark import arguments
 from penstock.spark.books import Books
 from penstock.spark.gate import Gate, Keys
+from penstock.spark.guard import OnError
+from penstock.spark.guards import Guards
 from penstock.spark.job import SparkJob
 from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.listener import Listener
 from penstock.spark.memory import Memory
 from penstock.spark.recount import Checkpoint, Kept, Planned, recount
 from penstock.spark.wire import Shipment, Wire
@@ -99,7 +96,8 @@ class Site:
         self.recent: deque[Batch] = deque(maxlen=256)
         """The last batches of all queries, as they were counted."""
         self._books = Books()
-        self._listener = _Listener(self)
+        self._guards = Guards(spark)
+        self._listener = Listener(self._hear, self._ended)
         spark.streams.addListener(self._listener)
 
     # --- what a job calls ------------------------------------------------------------------
@@ -134,6 +132,39 @@ class Site:
         self._streams[gate.name] = gate.admit(stream, wire)
         return self._streams[gate.name]
 
+    def guard(
+        self,
+        stream: DataFrame,
+        function: Function,
+        *,
+        key: str | Column | Sequence[str | Column],
+        latency: float | str,
+        output: str = "result double",
+        arrival: str | Column | None = None,
+        inputs: Sequence[str] = (),
+        on_error: OnError = "fail",
+    ) -> DataFrame:
+        """The stream with ``function`` applied to each tuple, shed in front of it where tuples
+        would otherwise wait for longer than ``latency`` on average.
+
+        The function gets a dictionary of the columns ``inputs`` (all, unless told) and answers the
+        value of the column ``output``. What it costs is learnt by ``key``. A tuple waits from its
+        ``arrival``, a timestamp, or else from when its task began. Where the function raises, the
+        query fails, or, with ``on_error="skip"``, the tuple is left out and counted.
+        """
+        gate = next(iter(arguments.gates_in(stream, self._gates.values())), None)
+        return self._guards.add(
+            stream,
+            function,
+            gate,
+            key=key,
+            latency=latency,
+            output=output,
+            arrival=arrival,
+            inputs=inputs,
+            on_error=on_error,
+        )
+
     def start(
         self,
         writer: DataStreamWriter,
@@ -156,7 +187,8 @@ class Site:
                     f"a query of the name {name!r} is running: give start(query=...) another name"
                 )
             self._jobs.pop(name, None)
-            gates = self._gates_of(writer)
+            taken = [gate for job in self._jobs.values() for gate in job.gates]
+            gates = arguments.gates_of(writer, self._gates.values(), taken)
             period = self.settings.interval
             if interval is not None:
                 period = arguments.duration("interval", interval)
@@ -183,6 +215,7 @@ class Site:
                 job.query.stop()
         self._hear()
         self.spark.streams.removeListener(self._listener)
+        self._guards.close()
 
     def __enter__(self) -> "Site":
         return self
@@ -207,7 +240,8 @@ class Site:
         """Arrivals, sheds, SIC and latency of every query; see the design for the format."""
         self._hear()
         with self._lock:
-            return self._books.report(self._jobs, self.ledger, self.settings, self._state)
+            report = self._books.report(self._jobs, self.ledger, self.settings, self._state)
+            return {**report, "guards": [guard.report() for guard in self._guards]}
 
     # --- the loop ----------------------------------------------------------------------------
 
@@ -339,7 +373,7 @@ class Site:
                     continue
                 if told is None:
                     continue
-                progress, batch = told
+                progress, batch = told[0], replace(told[1], costs=self._guards.costs(job.gates))
                 self._heard.append(batch)
                 self.recent.append(batch)
                 for number, gate in enumerate(job.gates):
@@ -354,47 +388,3 @@ class Site:
                 if job.query is not None and str(job.query.runId) == run:
                     self._hear()
                     self._gone.append(name)
-
-    # --- helpers -----------------------------------------------------------------------------
-
-    def _gates_of(self, writer: DataStreamWriter) -> list[Gate]:
-        frame: Any = writer
-        plan = frame._df._jdf.queryExecution().analyzed().toString()
-        gates = [gate for name, gate in self._gates.items() if f"CollectMetrics {name}," in plan]
-        if not gates:
-            raise PenstockError(
-                "this query has no gate of this site: pass its source through site.gate(...) first"
-            )
-        taken = {id(gate) for job in self._jobs.values() for gate in job.gates}
-        if any(id(gate) in taken for gate in gates):
-            raise PenstockError(
-                "this gate belongs to another query already; call site.gate(...) for each query"
-            )
-        names = [(gate.keys.query, gate.keys.source) for gate in gates if gate.keys.same_value]
-        if len(set(names)) < len(names):
-            twice = max(names, key=names.count)[1]
-            raise PenstockError(
-                f"two streams of this query are called {twice!r}: give each a name of its own with "
-                "site.gate(source=...)"
-            )
-        return gates
-
-
-class _Listener(StreamingQueryListener):
-    """Wakes the site between batches; the plans do not depend on it."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        pass
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        del event  # it is late and abridged; the engine is asked instead
-        self._site._hear()
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        pass
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        self._site._ended(str(event.runId))

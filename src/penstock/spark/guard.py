@@ -1,0 +1,238 @@
+"""The guard: a user's Python function on each tuple of a stream, kept from building up a queue.
+
+    scored = site.guard(rides, score, key="model", latency="500ms", arrival="_arrival")
+
+Inside a task stands a ``Doorman``, who times the function, learns what each key costs and sheds in
+front of it. Tasks begin with the ``Orders`` in force, which they fetch from the driver's desk, and
+end with a ``Tally``, which reaches the driver through an accumulator: sketches are linear, so
+those of all partitions and batches add up. Executors may be processes or machines of their own;
+they need this package and NumPy.
+
+What a tuple waits depends on the clock, so a batch that is run again may shed other tuples.
+"""
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from penstock.las.doorman import Costs, Doorman, Function, Orders, Tally
+from penstock.sketch import Sketch
+from penstock.spark.desk import Address, Desk
+from penstock.types import PenstockError
+
+KEY, ARRIVED, STRATUM = "_penstock_key", "_penstock_arrived", "_penstock_stratum"
+_NUMBERS = struct.Struct("<ddd")
+OnError = Literal["fail", "skip"]
+MakeDoorman = Callable[[Function, Orders, Callable[[], float]], Doorman]
+
+
+class _Tallies(AccumulatorParam[list[Tally]]):
+    def zero(self, value: list[Tally]) -> list[Tally]:
+        del value
+        return []
+
+    def addInPlace(self, value1: list[Tally], value2: list[Tally]) -> list[Tally]:
+        value1.extend(value2)
+        return value1
+
+
+def encoded(orders: Orders) -> bytes:
+    head = _NUMBERS.pack(orders.threshold, orders.limit, orders.dearest)
+    return head + bytes(orders.sketch)
+
+
+def decoded(data: bytes) -> Orders:
+    sketch = Sketch.from_bytes(data[_NUMBERS.size :])
+    threshold, limit, dearest = _NUMBERS.unpack_from(data)
+    return Orders(threshold, limit, dearest, sketch)
+
+
+class Guard:
+    """The driver's half: merges what tasks tell, and says what is in force."""
+
+    def __init__(self, spark: SparkSession, name: str, latency: float, tasks: int) -> None:
+        self.name, self.latency = name, latency
+        self.orders = Orders(latency, limit=latency)
+        self._tasks = max(tasks, 1)
+        self._lock = threading.Lock()
+        self._told: Accumulator[list[Tally]] = spark.sparkContext.accumulator([], _Tallies())
+        self._total = Tally(Sketch())
+        self._strata: dict[int, tuple[int, float]] = {}
+
+    @property
+    def told(self) -> Accumulator[list[Tally]]:
+        return self._told
+
+    def answer(self) -> bytes:
+        """What a task that starts now is told."""
+        self._hear()
+        return encoded(self.orders)
+
+    def costs(self) -> dict[int, float]:
+        """Seconds a tuple, by fingerprint of its stratum, of what was timed since last asked."""
+        self._hear()
+        with self._lock:
+            strata, self._strata = self._strata, {}
+        return {name: seconds / count for name, (count, seconds) in strata.items()}
+
+    def report(self) -> dict[str, Any]:
+        self._hear()
+        total = self._total
+        served = max(total.kept, 1)
+        return {
+            "guard": self.name,
+            "arrived": total.arrived,
+            "kept": total.kept,
+            "shed": total.shed,
+            "failed": total.failed,
+            "shed_share": total.shed / max(total.arrived, 1),
+            "mean_wait_ms": 1000 * total.waited / served,
+            "mean_cost_ms": 1000 * total.busy / max(total.kept + total.failed, 1),
+            "latency_ms": 1000 * self.latency,
+        }
+
+    def cost_of(self, fingerprint: int) -> float:
+        """Seconds that a tuple with this ``xxhash64`` of its key is expected to take."""
+        self._hear()
+        return self.orders.sketch.cost(fingerprint % 2**64)
+
+    def _hear(self) -> None:
+        with self._lock:
+            tallies = self._told.value
+            count = len(tallies)
+            fresh, tallies[:count] = tallies[:count], []  # Spark's thread may append meanwhile
+            for tally in fresh:
+                self._count(tally)
+
+    def _count(self, tally: Tally) -> None:
+        self.orders = self.orders.after(tally, self._tasks)
+        total = self._total
+        total.kept += tally.kept
+        total.shed += tally.shed
+        total.failed += tally.failed
+        total.waited += tally.waited
+        total.busy += tally.busy
+        for name, (count, seconds) in tally.strata.items():
+            known, before = self._strata.get(name, (0, 0.0))
+            self._strata[name] = known + count, before + seconds
+
+
+@dataclass(frozen=True)
+class Task:
+    """The executors' half, one call a partition of a micro-batch."""
+
+    function: Function
+    address: Address
+    told: Accumulator[list[Tally]]
+    columns: tuple[str, ...]
+    """What comes out, besides the result."""
+    inputs: tuple[str, ...]
+    """What the function gets, as a dictionary."""
+    output: Any
+    """The field of the result, as Arrow has it."""
+    arrival: bool
+    strata: bool
+    skip_errors: bool
+    make: MakeDoorman | None = None
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        began, epoch = time.perf_counter(), time.time()
+        doorman = self._doorman(decoded(self.address.ask()))
+        for batch in batches:
+            arrived = (
+                batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
+                if self.arrival
+                else np.full(batch.num_rows, began)
+            )
+            places, results = doorman.admit(
+                batch.select(list(self.inputs)).to_pylist(),
+                batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64),
+                arrived,
+                batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None,
+            )
+            yield self._joined(batch, places, results)
+        self.told.add([doorman.tally])
+
+    def _doorman(self, orders: Orders) -> Doorman:
+        if self.make is not None:
+            return self.make(self.function, orders, time.perf_counter)
+        return Doorman(self.function, orders, time.perf_counter, self.skip_errors)
+
+    def _joined(self, batch: Any, places: list[int], results: list[Any]) -> Any:
+        arrow: Any = import_module("pyarrow")
+        kept = batch.select(list(self.columns))
+        if len(places) < batch.num_rows:
+            kept = kept.take(arrow.array(places, arrow.int64()))
+        column = arrow.array(results, self.output.type)
+        schema = kept.schema.append(self.output)
+        return arrow.RecordBatch.from_arrays([*kept.columns, column], schema=schema)
+
+
+def guarded(
+    guard: Guard,
+    desk: Desk,
+    stream: DataFrame,
+    function: Function,
+    key: tuple[Column, ...],
+    *,
+    output: str,
+    arrival: Column | None,
+    stratum: Column | None,
+    inputs: Sequence[str],
+    on_error: OnError,
+    make: MakeDoorman | None = None,
+) -> DataFrame:
+    """The stream of the tuples that are kept, with what the function made of them."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    field = StructType.fromDDL(output)
+    if not isinstance(field, StructType) or len(field) != 1:
+        raise PenstockError(
+            f"output: one column such as 'score double' is needed, not {output!r}; several values "
+            "fit into 'result struct<...>'"
+        )
+    columns = tuple(stream.columns)
+    extra: Mapping[str, Column | None] = {
+        KEY: sf.xxhash64(*key),
+        ARRIVED: None if arrival is None else arrival.cast("timestamp").cast("double"),
+        STRATUM: stratum,
+    }
+    task = Task(
+        function=function,
+        address=desk.serve(guard.name, guard.answer),
+        told=guard.told,
+        columns=columns,
+        inputs=tuple(inputs) or columns,
+        output=to_arrow_schema(field).field(0),
+        arrival=arrival is not None,
+        strata=stratum is not None,
+        skip_errors=on_error == "skip",
+        make=make,
+    )
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from task(batches)
+
+    run.__name__ = guard.name  # what Spark shows in plans, and what the site finds it by
+    schema = StructType([*stream.schema.fields, *field.fields])
+    marked = [column.alias(name) for name, column in extra.items() if column is not None]
+    return stream.select("*", *marked).mapInArrow(run, schema)
+
+
+def with_costs(costs: Costs) -> MakeDoorman:
+    """Doormen who are told what keys cost, and learn nothing; for comparisons."""
+
+    def make(function: Function, orders: Orders, clock: Callable[[], float]) -> Doorman:
+        return Doorman(function, orders, clock, costs=costs)
+
+    return make

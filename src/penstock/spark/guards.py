@@ -1,0 +1,80 @@
+"""The guards of a site, and what the controller hears from them."""
+
+from collections.abc import Collection, Sequence
+from itertools import count
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from penstock.las.doorman import Function
+from penstock.spark import arguments
+from penstock.spark.desk import Desk
+from penstock.spark.gate import Gate
+from penstock.spark.guard import Guard, MakeDoorman, OnError, guarded
+from penstock.types import Stratum
+
+_numbers = count()
+
+
+class Guards:
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._desk: Desk | None = None
+        self._guards: list[tuple[Guard, Gate | None]] = []
+
+    def add(
+        self,
+        stream: DataFrame,
+        function: Function,
+        gate: Gate | None,
+        *,
+        key: str | Column | Sequence[str | Column],
+        latency: float | str,
+        output: str = "result double",
+        arrival: str | Column | None = None,
+        inputs: Sequence[str] = (),
+        on_error: OnError = "fail",
+        make: MakeDoorman | None = None,
+    ) -> DataFrame:
+        """As ``Site.guard``; ``gate`` is the one that the stream went through, if any, and
+        ``make`` makes other doormen than the usual, for comparisons."""
+        columns = arguments.guardable(stream, inputs, on_error)
+        if self._desk is None:
+            self._desk = Desk(*arguments.driver_address(self._spark))
+        guard = Guard(
+            self._spark,
+            f"penstock_guard_{next(_numbers)}",
+            arguments.duration("latency", latency),
+            arguments.cores(self._spark),
+        )
+        self._guards.append((guard, gate))
+        moment = None if arrival is None else arguments.columns("arrival", arrival, columns)[0]
+        return guarded(
+            guard,
+            self._desk,
+            stream,
+            function,
+            arguments.columns("key", key, columns),
+            output=output,
+            arrival=moment,
+            stratum=None if gate is None else gate.keys.fingerprint_in(stream),
+            inputs=inputs,
+            on_error=on_error,
+            make=make,
+        )
+
+    def __iter__(self) -> Any:
+        return iter([guard for guard, _ in self._guards])
+
+    def costs(self, gates: Collection[Gate]) -> dict[Stratum, float]:
+        """What guards behind these gates have learnt since they were last asked."""
+        costs: dict[Stratum, float] = {}
+        for guard, gate in self._guards:
+            if gate is not None and gate in gates:
+                costs |= gate.by_stratum(guard.costs())
+        return costs
+
+    def close(self) -> None:
+        if self._desk is not None:
+            self._desk.close()
+            self._desk = None

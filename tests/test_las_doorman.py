@@ -1,0 +1,141 @@
+"""The doorman in virtual time: the function moves the clock itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.las.doorman import Doorman, Orders, Tally
+from penstock.sketch import Sketch, fingerprints
+from penstock.types import Floats
+
+COSTS = np.array([0.001, 0.005, 0.025])
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _batches(
+    seconds: float, overload: float, seed: int, costs: Floats, threshold: float, tasks: int = 1
+) -> tuple[list[Tally], Orders]:
+    """Micro-batches as Spark runs them: each takes what arrived while the one before it ran."""
+    rng, clock = np.random.default_rng(seed), Clock()
+    orders = Orders(threshold, limit=threshold)
+    gap = float(costs.mean()) / overload
+    tallies: list[Tally] = []
+    arrival, end = clock.now, clock.now + seconds
+
+    def function(row: int) -> int:
+        clock.now += costs[row]
+        return row * 10
+
+    while clock.now < end:
+        count = max(int((clock.now - arrival) / gap), 1)
+        arrived = np.asarray(arrival + gap * np.arange(count), dtype=np.float64)
+        clock.now = max(clock.now, float(arrived[-1]))
+        arrival += gap * count
+        rows = rng.integers(0, costs.size, count)
+        doorman = Doorman(function, orders, clock)
+        places, results = doorman.admit(rows.tolist(), fingerprints(rows), arrived, rows)
+        assert results == (rows[places] * 10).tolist()
+        assert doorman.tally.arrived == count
+        tallies.append(doorman.tally)
+        orders = orders.after(doorman.tally, tasks)
+    return tallies, orders
+
+
+@pytest.mark.parametrize("overload", [1.0, 1.5, 4.0])
+def test_the_average_wait_comes_to_the_threshold(overload: float) -> None:
+    tallies, _ = _batches(60.0, overload, 1, COSTS, 0.2)
+    late = tallies[len(tallies) // 4 :]
+    assert sum(t.waited for t in late) / sum(t.kept for t in late) <= 0.2 * 1.05
+    assert sum(t.kept for t in late) > 0
+
+
+def test_nothing_is_shed_without_overload() -> None:
+    tallies, _ = _batches(30.0, 0.5, 2, COSTS, 0.2)
+    assert sum(t.shed for t in tallies[2:]) == 0
+
+
+def test_the_dear_ones_go_first() -> None:
+    """At overload 2 the classes of 1 and 5 ms fit in whole, so they should nearly all stay."""
+    tallies, _ = _batches(60.0, 2.0, 3, COSTS, 0.2)
+    kept: dict[int, int] = {}
+    for tally in tallies[len(tallies) // 4 :]:
+        for stratum, (count, _) in tally.strata.items():
+            kept[stratum] = kept.get(stratum, 0) + count
+    assert kept[0] == pytest.approx(kept[1], rel=0.1)
+    assert kept[2] < 0.7 * kept[0]
+
+
+def test_costs_are_learnt() -> None:
+    _, orders = _batches(20.0, 1.2, 4, COSTS, 0.2)
+    assert np.allclose(orders.sketch.costs(fingerprints(np.arange(3))), COSTS, rtol=0.05)
+
+
+def test_a_fast_function_is_timed_in_blocks() -> None:
+    clock = Clock()
+    calls = 0
+
+    def clocked() -> float:
+        nonlocal calls
+        calls += 1
+        return clock.now
+
+    def function(row: int) -> int:
+        clock.now += 1e-5
+        return row
+
+    doorman = Doorman(function, Orders(1.0, 1.0), clocked)
+    rows = list(range(20_000))
+    places, _ = doorman.admit(rows, fingerprints(np.array(rows)), np.full(20_000, clock.now))
+    assert len(places) == 20_000
+    assert calls < 1.05 * 20_000
+    assert doorman.tally.sketch.tuples < 20_000 / 4
+    assert doorman.tally.sketch.mean == pytest.approx(1e-5)
+
+
+def test_errors_are_skipped_and_counted_or_raised() -> None:
+    def function(row: int) -> float:
+        return 1 / row
+
+    keys, arrived = fingerprints(np.arange(4)), np.full(4, 100.0)
+    doorman = Doorman(function, Orders(1.0, 1.0), Clock(), skip_errors=True)
+    places, results = doorman.admit([0, 1, 2, 0], keys, arrived)
+    assert (places, results) == ([1, 2], [1.0, 0.5])
+    assert (doorman.tally.kept, doorman.tally.failed, doorman.tally.shed) == (2, 2, 0)
+    with pytest.raises(ZeroDivisionError):
+        Doorman(function, Orders(1.0, 1.0), Clock()).admit([0], keys[:1], arrived[:1])
+
+
+def test_a_task_whose_tuples_are_all_late_still_learns() -> None:
+    """Law 10: the cheapest of the first block is kept."""
+    clock = Clock()
+    doorman = Doorman(lambda row: row, Orders(0.1, 0.1), clock)
+    places, _ = doorman.admit([1, 2, 3], fingerprints(np.arange(3)), np.full(3, clock.now - 60))
+    assert len(places) == 1
+
+
+def test_known_costs_replace_what_is_learnt() -> None:
+    asked: list[Any] = []
+
+    def costs(keys: Any) -> Floats:
+        asked.append(keys)
+        return np.full(keys.size, 0.5)
+
+    doorman = Doorman(lambda row: row, Orders(1.0, 1.0), Clock(), costs=costs)
+    doorman.admit([1, 2], fingerprints(np.arange(2)), np.full(2, 98.0))
+    assert asked
+
+
+def test_tallies_of_tasks_side_by_side_move_the_limit_by_their_average() -> None:
+    orders = Orders(1.0, 1.5, dearest=1.0)
+    up, down = Tally(Sketch(), moved=0.4), Tally(Sketch(), moved=-0.2)
+    assert orders.after(up, 2).after(down, 2).limit == pytest.approx(1.6)
