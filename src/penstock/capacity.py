@@ -31,6 +31,8 @@ class Forecast:
     tuples: Floats
     expected: Mapping[str, float]
     """Tuples of each job, all strata together."""
+    weight: Floats
+    """How many tuples of its job's cost models a tuple counts for."""
     seen: Bools
     """Strata of which somebody has counted what waits; the others are expected as of late."""
 
@@ -44,7 +46,7 @@ class Capacity:
     def forecast(self, state: State, account: Account, starting: Outlook | None) -> Forecast:
         """What each job's next batch brings: what waits, or the strata that it had of late."""
         job_of = np.full(len(account.strata), -1, dtype=np.int64)
-        tuples = np.zeros(len(account.strata))
+        tuples, weight = np.zeros(len(account.strata)), np.ones(len(account.strata))
         counted = np.zeros(len(account.strata), dtype=np.bool_)
         expected: dict[str, float] = {}
         for number, (name, job) in enumerate(state.jobs.items()):
@@ -58,7 +60,9 @@ class Capacity:
             counted[mine] = seen is not None
             scale = 1.0 if seen is not None else expected[name] / max(counts.sum(), 1e-12)
             tuples[mine] = counts * scale
-        return Forecast(job_of, tuples, expected, counted)
+            if job.costs:
+                weight[mine] = [job.weight(account.strata[place]) for place in mine.tolist()]
+        return Forecast(job_of, tuples, expected, weight, counted)
 
     def expected(self, name: str, job: Job, starting: Outlook | None) -> float:
         if starting is None or starting.job != name:
@@ -76,12 +80,12 @@ class Capacity:
         takes too long, still some: to admit nothing would gain little and tell nothing. A job
         that is warming up is given more: a first batch that is slow says little.
         """
-        budget = self.settings.budget_of(name)
+        budget, admitting = self.settings.budget_of(name), job.clock.admitting * job.heaviness
         reading = job.clock.seconds(expected, 0.0)
         if job.clock.cold:
             return max(COLD_GRACE * budget - reading, budget * SOME)
         spare = budget * self.settings.headroom - reading
-        if starting is None or starting.job != name or job.clock.admitting * expected <= spare:
+        if starting is None or starting.job != name or admitting * expected <= spare:
             return spare
         late = starting.waited - max(self.settings.interval_of(name), budget)
         spare -= min(max(late, 0.0), budget / 2)
@@ -105,7 +109,8 @@ class Capacity:
             self.settings.interval_of(name), self.settings.budget_of(name)
         )
 
-    def costs(self, state: State, names: list[str], job: Ints, work: bool) -> Floats:
+    def costs(self, state: State, names: list[str], forecast: Forecast, work: bool) -> Floats:
+        """Of a tuple of each stratum."""
         per_job = np.array(
             [
                 (state.jobs[name].work.admitting * self._per_interval(name))
@@ -114,4 +119,4 @@ class Capacity:
                 for name in names
             ]
         )
-        return per_job[job]
+        return np.asarray(per_job[forecast.job] * forecast.weight)

@@ -77,7 +77,8 @@ class Controller:
         job = state.jobs.get(starting.job, Job())
         waiting = self._capacity.expected(starting.job, job, starting)
         worth = 1.0 / max(waiting * self.settings.window / self.settings.interval, 1.0)
-        cost, budget = job.clock.admitting * waiting, self.settings.budget_of(starting.job)
+        cost = job.clock.admitting * job.heaviness * waiting
+        budget = self.settings.budget_of(starting.job)
         spare = self._capacity.spare(starting.job, job, waiting, starting)
         rate = 1.0 if cost <= spare else max(spare, budget * SOME) / cost
         return Plan(state.version + 1, default_rate=rate, default_sic=worth)
@@ -106,8 +107,8 @@ class Controller:
         mine = costed[forecast.job]
         if not mine.any():
             return rates
-        work = self._capacity.costs(state, names, forecast.job, work=True)
-        clock = self._capacity.costs(state, names, forecast.job, work=False)
+        work = self._capacity.costs(state, names, forecast, work=True)
+        clock = self._capacity.costs(state, names, forecast, work=False)
         spare = {
             n: self._capacity.spare(
                 names[n], state.jobs[names[n]], forecast.expected[names[n]], report.starting

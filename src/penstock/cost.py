@@ -143,6 +143,16 @@ class ThreeTermCost:
             return fitted  # as well as a few odd batches can be fitted
         return counted._surprised(seconds, arrived, admitted)
 
+    def informed(self, admitting: float) -> "ThreeTermCost":
+        """With the cost of an admitted tuple as somebody measured it: better than any guess at how
+        the time of a first batch divides."""
+        if not self.known:
+            return self
+        seconds, arrived, admitted = self.seen[-1].tolist()
+        terms = np.array([0.0, min(self.arriving, SHED_SHARE * admitting), admitting])
+        terms[0] = max(seconds - terms[1] * arrived - terms[2] * admitted, 0.0)
+        return replace(self, terms=terms, before=None)
+
     def _was_outlier(self, seconds: float, arrived: float, admitted: float) -> bool:
         """The next batch is as the model was; a batch that admits next to nothing cannot tell."""
         assert self.before is not None

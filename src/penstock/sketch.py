@@ -221,7 +221,7 @@ class Sketch:
         return head + self.F.astype("<f4").tobytes() + self.W.astype("<f4").tobytes()
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        return Sketch.from_bytes, (bytes(self),)
+        return _from_bytes, (bytes(self),)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Sketch":
@@ -237,3 +237,8 @@ class Sketch:
         both = np.frombuffer(data, dtype="<f4", offset=_HEADER.size).reshape(2, rows, columns)
         sketch.F[:], sketch.W[:] = both
         return sketch
+
+
+def _from_bytes(data: bytes) -> Sketch:
+    """For pickles: a plain function is found by its name, a class method is copied."""
+    return Sketch.from_bytes(data)

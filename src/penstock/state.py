@@ -9,7 +9,7 @@ from penstock.account import Account, Standing
 from penstock.cost import ThreeTermCost
 from penstock.policy.base import keeps_paid
 from penstock.settings import Settings
-from penstock.types import Batch, Floats, Report, Tally, Told
+from penstock.types import Batch, Floats, Report, Stratum, Tally, Told
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,29 @@ class Job:
     batch: int = -1
     mix: Tally = field(default_factory=lambda: Tally.of({}))
     """What arrives in a batch, of late."""
+    costs: Mapping[Stratum, float] = field(default_factory=dict)
+    """What a tuple of a stratum costs, where a guard told; in seconds of its own clock."""
+    unit: float = 0.0
+    """The cost of the tuple that the cost models count as one; 0 while no guard told any."""
+
+    def weight(self, stratum: Stratum) -> float:
+        """How many tuples a tuple of this stratum counts for in the cost models."""
+        return self.costs.get(stratum, self.unit) / self.unit if self.unit > 0 else 1.0
+
+    @property
+    def heaviness(self) -> float:
+        """The weight of a tuple of the mix, on average."""
+        total = float(self.mix.arrived.sum())
+        if not self.costs or total <= 0:
+            return 1.0
+        weights = np.array([self.weight(stratum) for stratum in self.mix.strata])
+        return float((weights * self.mix.arrived).sum()) / total
+
+    def weighed(self, batch: Batch) -> float:
+        """What a batch admitted, in tuples of the cost models."""
+        if not self.costs:
+            return batch.admitted
+        return sum(count.admitted * self.weight(s) for s, count in batch.counts.items())
 
 
 @dataclass(frozen=True)
@@ -46,12 +69,18 @@ class State:
 
 def learn(job: Job, batch: Batch) -> Job:
     """The job with one more batch seen."""
-    arrived, admitted = batch.arrived, batch.admitted
+    told_before = job.unit > 0
+    if batch.costs:
+        job = _priced(job, batch)
+    arrived, admitted = batch.arrived, job.weighed(batch)
     clock, work = job.clock, job.work
     if arrived or not clock.known:
         clock = clock.update(batch.seconds, arrived, admitted, batch.overhead)
         if batch.work is not None:
             work = work.update(batch.work, arrived, admitted)
+    if batch.costs and not told_before and admitted:
+        alone = (batch.seconds - (batch.overhead or 0.0)) / admitted
+        clock, work = clock.informed(min(job.unit, alone)), work.informed(job.unit)
     since = None if job.last_start is None else batch.started - job.last_start
     return replace(
         job,
@@ -62,6 +91,16 @@ def learn(job: Job, batch: Batch) -> Job:
         batch=batch.number,
         mix=_mixed(job.mix, batch) if arrived else job.mix,
     )
+
+
+def _priced(job: Job, batch: Batch) -> Job:
+    """With costs by stratum; the unit is the first batch's average: models need not jump."""
+    known = job.costs
+    costs = {**known, **{s: (known.get(s, c) + c) / 2 for s, c in batch.costs.items()}}
+    counts = dict(batch.counts)
+    tuples = [max(counts[s].admitted, 1) if s in counts else 1 for s in batch.costs]
+    total = sum(n * c for n, c in zip(tuples, batch.costs.values(), strict=True))
+    return replace(job, costs=costs, unit=job.unit or total / sum(tuples))
 
 
 def _mixed(mix: Tally, batch: Batch) -> Tally:

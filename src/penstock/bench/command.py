@@ -12,7 +12,7 @@ from typing import Any
 from pyspark import __version__ as spark_version
 
 from penstock import __version__
-from penstock.bench import burst, fair, harness, latency, transparent, truthful
+from penstock.bench import burst, fair, guard, guard_fair, harness, latency, transparent, truthful
 
 BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
     "latency": latency.run,
@@ -22,6 +22,10 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
     "jobs": fair.run_jobs,
     "truthful": truthful.run,
     "coverage": truthful.run_coverage,
+    "guard-classes": guard.run_classes,
+    "guard-measured": guard.run_measured,
+    "guard-fair": guard_fair.run,
+    "guard-overhead": guard.run_overhead,
 }
 
 

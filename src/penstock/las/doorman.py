@@ -78,6 +78,8 @@ class Tally:
     dearest: float = 0.0
     strata: dict[int, tuple[int, float]] = field(default_factory=dict)
     """By fingerprint of a stratum: tuples that were timed, and their cost."""
+    lost: dict[int, int] = field(default_factory=dict)
+    """By fingerprint of a stratum: tuples that were shed, or failed."""
 
     @property
     def arrived(self) -> int:
@@ -125,7 +127,7 @@ class Doorman:
         while at < len(rows):
             block = slice(at, at + self._block_size())
             now = self.clock()
-            waits = now - arrived[block]
+            waits = self.waits(now, arrived[block])
             if not self._all_welcome(waits):
                 if costs is None or self.tally.kept - fresh >= REFRESH:
                     self._learn(keys, strata)
@@ -137,7 +139,13 @@ class Doorman:
             self.tally.shed += min(block.stop, len(rows)) - at - kept.size
             at = block.stop
         self._learn(keys, strata)
+        if strata is not None and len(places) < len(rows):
+            self._count_lost(np.delete(strata, places))
         return places, results
+
+    def waits(self, now: float, arrived: Floats) -> Floats:
+        """How long tuples have waited. To be overridden by those who would rather foresee it."""
+        return now - arrived
 
     def _block_size(self) -> int:
         if self._pace <= 0.0:
@@ -224,6 +232,10 @@ class Doorman:
         self.tally.sketch.update_at(cells, costs)
         if strata is not None:
             self._count_strata(strata[places], costs)
+
+    def _count_lost(self, strata: Ints) -> None:
+        for name, count in zip(*np.unique(strata, return_counts=True), strict=True):
+            self.tally.lost[int(name)] = self.tally.lost.get(int(name), 0) + int(count)
 
     def _count_strata(self, strata: Ints, costs: Floats) -> None:
         names, which = np.unique(strata, return_inverse=True)

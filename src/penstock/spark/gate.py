@@ -12,7 +12,7 @@ pushing the filter down and evaluating the look-up twice.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -24,6 +24,7 @@ from penstock.spark.table import Table
 from penstock.spark.wire import ALWAYS, Shipment, Wire, thresholds
 from penstock.types import Count, Plan, Stratum
 
+Value = TypeVar("Value")
 WEIGHT, SIC = "_weight", "_sic"
 SEPARATOR = "\x1f"
 SALT = 0x5EED
@@ -266,7 +267,7 @@ class Gate:
             counted[REST] = rest
         return counted
 
-    def by_stratum(self, values: Mapping[int, float]) -> dict[Stratum, float]:
+    def by_stratum(self, values: Mapping[int, Value]) -> dict[Stratum, Value]:
         """What is known by fingerprint, by the strata that it knows."""
         return {s: values[f] for s, f in self.fingerprints.items() if f in values}
 

@@ -32,6 +32,8 @@ from penstock.types import PenstockError
 
 KEY, ARRIVED, STRATUM = "_penstock_key", "_penstock_arrived", "_penstock_stratum"
 _NUMBERS = struct.Struct("<ddd")
+ERROR = 0.01
+"""Of the sketches: 272 columns, some 9 kB a task."""
 OnError = Literal["fail", "skip"]
 MakeDoorman = Callable[[Function, Orders, Callable[[], float]], Doorman]
 
@@ -62,12 +64,13 @@ class Guard:
 
     def __init__(self, spark: SparkSession, name: str, latency: float, tasks: int) -> None:
         self.name, self.latency = name, latency
-        self.orders = Orders(latency, limit=latency)
+        self.orders = Orders(latency, limit=latency, sketch=Sketch(ERROR))
         self._tasks = max(tasks, 1)
         self._lock = threading.Lock()
         self._told: Accumulator[list[Tally]] = spark.sparkContext.accumulator([], _Tallies())
         self._total = Tally(Sketch())
         self._strata: dict[int, tuple[int, float]] = {}
+        self._lost: dict[int, int] = {}
 
     @property
     def told(self) -> Accumulator[list[Tally]]:
@@ -78,12 +81,13 @@ class Guard:
         self._hear()
         return encoded(self.orders)
 
-    def costs(self) -> dict[int, float]:
-        """Seconds a tuple, by fingerprint of its stratum, of what was timed since last asked."""
+    def news(self) -> tuple[dict[int, float], dict[int, int]]:
+        """Since last asked, by fingerprint of a stratum: seconds a tuple, and tuples lost."""
         self._hear()
         with self._lock:
             strata, self._strata = self._strata, {}
-        return {name: seconds / count for name, (count, seconds) in strata.items()}
+            lost, self._lost = self._lost, {}
+        return {name: seconds / count for name, (count, seconds) in strata.items()}, lost
 
     def report(self) -> dict[str, Any]:
         self._hear()
@@ -125,6 +129,8 @@ class Guard:
         for name, (count, seconds) in tally.strata.items():
             known, before = self._strata.get(name, (0, 0.0))
             self._strata[name] = known + count, before + seconds
+        for name, count in tally.lost.items():
+            self._lost[name] = self._lost.get(name, 0) + count
 
 
 @dataclass(frozen=True)

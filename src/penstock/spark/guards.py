@@ -1,6 +1,7 @@
 """The guards of a site, and what the controller hears from them."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -11,7 +12,7 @@ from penstock.spark import arguments
 from penstock.spark.desk import Desk
 from penstock.spark.gate import Gate
 from penstock.spark.guard import Guard, MakeDoorman, OnError, guarded
-from penstock.types import Stratum
+from penstock.types import Batch, Count
 
 _numbers = count()
 
@@ -66,13 +67,21 @@ class Guards:
     def __iter__(self) -> Any:
         return iter([guard for guard, _ in self._guards])
 
-    def costs(self, gates: Collection[Gate]) -> dict[Stratum, float]:
-        """What guards behind these gates have learnt since they were last asked."""
-        costs: dict[Stratum, float] = {}
+    def corrected(self, batch: Batch, gates: Collection[Gate]) -> Batch:
+        """With what guards behind these gates have learnt of costs since they were last asked.
+
+        A tuple that a guard sheds was admitted by the gate and carries nothing: it is not counted.
+        """
+        costs, counts = dict(batch.costs), dict(batch.counts)
         for guard, gate in self._guards:
-            if gate is not None and gate in gates:
-                costs |= gate.by_stratum(guard.costs())
-        return costs
+            if gate is None or gate not in gates:
+                continue
+            cost, lost = guard.news()
+            costs |= gate.by_stratum(cost)
+            for stratum, gone in gate.by_stratum(lost).items():
+                have = counts.get(stratum, Count(0, 0))
+                counts[stratum] = Count(have.arrived, max(have.admitted - gone, 0))
+        return replace(batch, costs=costs, counts=counts)
 
     def close(self) -> None:
         if self._desk is not None:

@@ -373,7 +373,7 @@ class Site:
                     continue
                 if told is None:
                     continue
-                progress, batch = told[0], replace(told[1], costs=self._guards.costs(job.gates))
+                progress, batch = told[0], self._guards.corrected(told[1], job.gates)
                 self._heard.append(batch)
                 self.recent.append(batch)
                 for number, gate in enumerate(job.gates):

@@ -1,0 +1,165 @@
+"""The guard on Spark: a function on each tuple, what it costs, and what is shed in front of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from penstock.las.doorman import Orders
+from penstock.sketch import Sketch
+from penstock.spark.desk import Address, Desk
+from penstock.spark.guard import decoded, encoded
+from penstock.spark.site import Site
+from penstock.types import PenstockError, Stratum
+from tests.spark.support import file_stream, write_batches
+
+pa: Any = import_module("pyarrow")
+COSTS = {"slow": 0.008, "fast": 0.001}
+
+
+def work(row: Mapping[str, Any]) -> float:
+    """So many milliseconds of processor time, by the tuple's kind."""
+    end = time.perf_counter() + {"slow": 0.008, "fast": 0.001}[row["kind"]]
+    while time.perf_counter() < end:
+        pass
+    return float(row["n"]) * 2
+
+
+def doubled(row: Mapping[str, Any]) -> float:
+    return float(row["n"]) * 2
+
+
+def inverse(row: Mapping[str, Any]) -> float:
+    return 1.0 / float(row["n"])
+
+
+@pytest.fixture
+def site(spark: SparkSession) -> Iterator[Site]:
+    with Site(spark, interval="200ms") as site:
+        yield site
+
+
+def _stream(spark: SparkSession, folder: Path, batches: int, rows: int) -> DataFrame:
+    kinds = ["slow" if n % 4 == 0 else "fast" for n in range(rows)]
+    return file_stream(spark, write_batches(folder, [{"kind": kinds}] * batches))
+
+
+def _all(spark: SparkSession, frame: DataFrame, name: str) -> list[Row]:
+    query = frame.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    return spark.table(name).collect()
+
+
+def test_without_overload_it_is_the_function(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    stream = _stream(spark, tmp_path, 2, 50)
+    guarded = site.guard(stream, doubled, key="kind", latency="1h", inputs=["n"])
+    rows = _all(spark, guarded, "guard_all")
+    assert sorted((row["n"], row["result"]) for row in rows) == [(n, 2.0 * n) for n in range(100)]
+    (report,) = site.report()["guards"]
+    assert (report["arrived"], report["kept"], report["shed"], report["failed"]) == (100, 100, 0, 0)
+
+
+def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    """400 tuples a batch are a second of work and more; the average wait is to be 100 ms."""
+    stream = _stream(spark, tmp_path, 4, 400).repartition(2)
+    guarded = site.guard(stream, work, key="kind", latency="100ms", inputs=["kind", "n"])
+    rows = _all(spark, guarded, "guard_shed")
+    (report,) = site.report()["guards"]
+    assert report["arrived"] == 1600
+    assert report["kept"] == len(rows)
+    assert 0.2 < report["shed_share"] < 0.95
+    assert report["mean_wait_ms"] < 130
+    guard = next(iter(site._guards))
+    for kind, cost in COSTS.items():
+        key = spark.range(1).select(sf.xxhash64(sf.lit(kind))).collect()[0][0]
+        assert guard.cost_of(key) == pytest.approx(cost, rel=0.5)
+    kept = {kind: sum(row["kind"] == kind for row in rows) for kind in COSTS}
+    assert kept["slow"] / 400 < 0.5 * kept["fast"] / 1200  # the dear ones went first
+
+
+def test_an_error_fails_the_query(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    guarded = site.guard(_stream(spark, tmp_path, 1, 3), inverse, key="kind", latency="1h")
+    with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
+        _all(spark, guarded, "guard_fail")
+
+
+def test_an_error_is_skipped_and_counted(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    stream = _stream(spark, tmp_path, 1, 5)
+    guarded = site.guard(
+        stream, inverse, key="kind", latency="1h", on_error="skip", output="inverse double"
+    )
+    rows = _all(spark, guarded, "guard_skip")
+    assert sorted(row["inverse"] for row in rows) == [1 / 4, 1 / 3, 1 / 2, 1.0]
+    (report,) = site.report()["guards"]
+    assert (report["kept"], report["failed"]) == (4, 1)
+
+
+def test_costs_reach_the_controller_by_stratum(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
+    guarded = site.guard(gated, work, key="kind", latency="1h", inputs=["kind", "n"])
+    query = site.start(guarded.writeStream.format("noop"), query="costs")
+    deadline = time.monotonic() + 60
+    while query.lastProgress is None or query.lastProgress["batchId"] < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    query.stop()
+    site.report()
+    told = {s: cost for batch in site.recent for s, cost in batch.costs.items()}
+    for kind, cost in COSTS.items():
+        assert told[Stratum("q", "s", kind)] == pytest.approx(cost, rel=0.5)
+
+
+def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    stream = _stream(spark, tmp_path, 1, 3)
+    wrong: list[tuple[str, Callable[[], DataFrame]]] = [
+        ("did you mean 'kind'", lambda: site.guard(stream, doubled, key="kid", latency="1s")),
+        ("latency", lambda: site.guard(stream, doubled, key="kind", latency="soon")),
+        ("one column", lambda: _guard(site, stream, output="a int, b int")),
+        ("'fail' or 'skip'", lambda: _guard(site, stream, on_error="ignore")),
+        ("inputs", lambda: _guard(site, stream, inputs=["m"])),
+        ("streaming", lambda: _guard(site, spark.range(3), key="id")),
+    ]
+    for message, call in wrong:
+        with pytest.raises(PenstockError, match=message):
+            call()
+
+
+def _guard(site: Site, stream: DataFrame, **options: Any) -> DataFrame:
+    return site.guard(stream, doubled, **{"key": "kind", "latency": "1s", **options})
+
+
+def test_orders_survive_the_way() -> None:
+    sketch = Sketch(seed=4)
+    sketch.add(17, 0.25)
+    again = decoded(encoded(Orders(0.1, 0.2, 0.3, sketch)))
+    assert (again.threshold, again.limit, again.dearest) == (0.1, 0.2, 0.3)
+    assert again.sketch.cost(17) == 0.25
+
+
+def test_the_desk_answers_those_who_know_the_token() -> None:
+    desk = Desk("127.0.0.1", "127.0.0.1")
+    try:
+        address = desk.serve("guard", lambda: b"orders")
+        assert address.ask() == b"orders"
+        stranger = Address(address.host, address.port, b"x" * 32, "guard")
+        with pytest.raises(ConnectionError):
+            stranger.ask()
+        nobody = Address(address.host, address.port, address.token, "another")
+        with pytest.raises(ConnectionError):
+            nobody.ask()
+    finally:
+        desk.close()

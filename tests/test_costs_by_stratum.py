@@ -1,0 +1,84 @@
+"""The controller with costs by stratum: it divides time, not tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from penstock.controller import Controller
+from penstock.settings import Settings
+from penstock.state import Job, State, learn
+from penstock.types import Batch, Count, Outlook, Report, Stratum
+
+CHEAP, DEAR = Stratum("cheap", "s"), Stratum("dear", "s")
+COSTS = {CHEAP: 1e-4, DEAR: 1e-3}
+FIXED = 0.1
+
+
+def _loop(told: bool, turn: int, batches: int = 80) -> Iterator[tuple[float, dict[str, float]]]:
+    """Latency and SIC of each batch. The two queries take turns in sending most of the stream."""
+    controller, state = Controller(Settings(interval=1.0)), State()
+    now, finished, waited = 0.0, None, 1.0
+    for number in range(batches):
+        share = 0.1 if (number // turn) % 2 else 0.9
+        tuples = {CHEAP: round(8000 * waited * share), DEAR: round(8000 * waited * (1 - share))}
+        report = Report(
+            now=now,
+            finished=() if finished is None else (finished,),
+            starting=Outlook("job", waited, sum(tuples.values())),
+        )
+        state, plan = controller.step(state, report)
+        counts = {s: Count(n, round(n * plan.rate(s))) for s, n in tuples.items()}
+        seconds = FIXED + sum(count.admitted * COSTS[s] for s, count in counts.items())
+        finished = Batch("job", number, now, seconds, counts, costs=COSTS if told else {})
+        yield waited + seconds, {} if state.account is None else state.account.sic()
+        waited = max(seconds, 1.0)
+        now += waited
+
+
+def test_the_mix_may_change_when_costs_are_known() -> None:
+    with_costs = [latency for latency, _ in _loop(told=True, turn=8)][20:]
+    without = [latency for latency, _ in _loop(told=False, turn=8)][20:]
+    late = [float(np.mean(np.array(latencies) > 2.05)) for latencies in (with_costs, without)]
+    assert late[0] <= 0.15  # the batch in which it turns: the mix that comes is not known before
+    assert late[1] > late[0]
+
+
+def test_both_get_the_same_sic() -> None:
+    sic = [sic for _, sic in _loop(told=True, turn=4)][40:]
+    mean = {query: np.mean([s[query] for s in sic]) for query in ("cheap", "dear")}
+    assert mean["cheap"] == pytest.approx(mean["dear"], abs=0.05)
+    assert mean["cheap"] < 0.9
+
+
+def test_cheap_strata_of_one_query_are_served_first() -> None:
+    controller, state = Controller(Settings(interval=1.0)), State()
+    groups = {Stratum("q", "s", name): cost for name, cost in {"a": 1e-4, "b": 2e-3}.items()}
+    finished = None
+    for number in range(20):
+        report = Report(float(number), () if finished is None else (finished,), Outlook("job", 1.0))
+        state, plan = controller.step(state, report)
+        counts = {s: Count(2000, round(2000 * plan.rate(s))) for s in groups}
+        seconds = FIXED + sum(count.admitted * groups[s] for s, count in counts.items())
+        finished = Batch("job", number, float(number), seconds, counts, costs=groups)
+    rates = {s.group: plan.rate(s) for s in groups}
+    assert rates["a"] == pytest.approx(1.0)
+    assert 0.1 < rates["b"] < 0.5
+
+
+def test_weights_are_relative_to_the_first_average() -> None:
+    counts = {CHEAP: Count(100, 100), DEAR: Count(100, 100)}
+    job = learn(Job(), Batch("job", 0, 0.0, 1.0, counts, costs=COSTS))
+    assert job.unit == pytest.approx(5.5e-4)
+    assert job.weight(DEAR) / job.weight(CHEAP) == pytest.approx(10)
+    assert job.heaviness == pytest.approx(1.0)
+    assert job.weight(Stratum("new", "s")) == 1.0
+
+
+def test_without_costs_nothing_changes() -> None:
+    counts = {CHEAP: Count(100, 50), DEAR: Count(100, 50)}
+    job = learn(Job(), Batch("job", 0, 0.0, 1.0, counts))
+    assert (job.unit, job.weight(DEAR), job.heaviness) == (0.0, 1.0, 1.0)
+    assert job.clock.largest == 100
