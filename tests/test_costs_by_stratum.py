@@ -15,14 +15,17 @@ from penstock.types import Batch, Count, Outlook, Report, Stratum
 CHEAP, DEAR = Stratum("cheap", "s"), Stratum("dear", "s")
 COSTS = {CHEAP: 1e-4, DEAR: 1e-3}
 FIXED = 0.1
+TURN = 8
 
 
-def _loop(told: bool, turn: int, batches: int = 80) -> Iterator[tuple[float, dict[str, float]]]:
+def _loop(
+    told: bool, shares: tuple[float, float] = (0.1, 0.9), batches: int = 80
+) -> Iterator[tuple[float, dict[str, float]]]:
     """Latency and SIC of each batch. The two queries take turns in sending most of the stream."""
     controller, state = Controller(Settings(interval=1.0)), State()
     now, finished, waited = 0.0, None, 1.0
     for number in range(batches):
-        share = 0.1 if (number // turn) % 2 else 0.9
+        share = shares[number // TURN % 2]
         tuples = {CHEAP: round(8000 * waited * share), DEAR: round(8000 * waited * (1 - share))}
         report = Report(
             now=now,
@@ -39,15 +42,15 @@ def _loop(told: bool, turn: int, batches: int = 80) -> Iterator[tuple[float, dic
 
 
 def test_the_mix_may_change_when_costs_are_known() -> None:
-    with_costs = [latency for latency, _ in _loop(told=True, turn=8)][20:]
-    without = [latency for latency, _ in _loop(told=False, turn=8)][20:]
+    with_costs = [latency for latency, _ in _loop(told=True)][20:]
+    without = [latency for latency, _ in _loop(told=False)][20:]
     late = [float(np.mean(np.array(latencies) > 2.05)) for latencies in (with_costs, without)]
     assert late[0] <= 0.15  # the batch in which it turns: the mix that comes is not known before
     assert late[1] > late[0]
 
 
 def test_both_get_the_same_sic() -> None:
-    sic = [sic for _, sic in _loop(told=True, turn=4)][40:]
+    sic = [sic for _, sic in _loop(told=True, shares=(0.5, 0.8))][40:]
     mean = {query: np.mean([s[query] for s in sic]) for query in ("cheap", "dear")}
     assert mean["cheap"] == pytest.approx(mean["dear"], abs=0.05)
     assert mean["cheap"] < 0.9
