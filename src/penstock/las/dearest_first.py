@@ -10,6 +10,10 @@ each tuple that is kept moves it by ``g · (τ - q̂)``. Summed up over n tuples
 ``average(q̂) ≤ τ + (L_max - τ) / (g · n)``, whatever the costs and the arrivals are, since L lies
 between τ and L_max, and at L = τ nothing is kept that would wait longer than τ.
 
+Where a threshold is far below the cost of one tuple, or estimates are far off, that is not enough.
+So the *excess* over the threshold is added up, too, with what the operator tells of it; while it is
+above ``OVERDRAFT · τ``, nothing is kept that would wait longer than τ.
+
 What it foresees is kept true by three changes to LAS' protocol, which cost a number on one tuple
 in 8 and nothing else:
 
@@ -33,6 +37,8 @@ PACE = 0.05
 """g: how far a tuple moves the limit. Above 0.1 the loop of limit and queue begins to swing."""
 MARGIN = 0.97
 """The share of the threshold that is aimed at; the rest is for what is not foreseen."""
+OVERDRAFT = 64
+"""Tuples' worth of the threshold by which the sum of waits may be above what it should be."""
 TRUST = 0.1
 """How much of a reply's surprise goes into the scale, in log."""
 MOST = 2.0
@@ -57,6 +63,8 @@ class DearestFirst:
         self.threshold = threshold
         self.limit = threshold
         """L."""
+        self.excess = 0.0
+        """By how much the tuples so far have waited longer than they should, in sum."""
         self.total = 0.0
         """Ĉ: when the operator will be done with all that it was given."""
         self.sketch = warm
@@ -80,20 +88,26 @@ class DearestFirst:
         start, cost = max(self.total, now), self.cost(key)
         wait = start - now
         self.dearest = max(self.dearest * RECALL, cost)
-        if wait + RELUCTANCE * cost > self.limit:
+        if wait + RELUCTANCE * cost > self.limit or self._overdrawn(wait):
             if wait == 0.0:  # the operator is idle, and still this one was too dear
                 self.limit += PACE * (self.threshold + cost)
             return True
         self._move(PACE * (MARGIN * self.threshold - wait))
+        self.excess = max(self.excess + wait - MARGIN * self.threshold, -self._highest() / PACE)
         self.total = start + cost
         self.work += cost
         self.wait += wait
         self.since += 1
         return False
 
+    def _overdrawn(self, wait: float) -> bool:
+        return wait > MARGIN * self.threshold and self.excess > OVERDRAFT * self.threshold
+
+    def _highest(self) -> float:
+        return 2 * self.threshold + RELUCTANCE * self.dearest
+
     def _move(self, by: float) -> None:
-        highest = 2 * self.threshold + RELUCTANCE * self.dearest
-        self.limit = max(min(self.limit + by, highest), self.threshold)
+        self.limit = max(min(self.limit + by, self._highest()), self.threshold)
 
     def request(self) -> Request | None:
         if self.since < SYNC or self.waiting:
@@ -110,6 +124,7 @@ class DearestFirst:
             return
         self.total += message.skew
         self._move(-PACE * message.late)
+        self.excess += message.late
         if self.sketch is None:
             self.mean = message.work / message.tuples
         elif message.estimated > 0.0 and not self.void:

@@ -178,11 +178,11 @@ class DearestFirstFleet:
         self.sync = Synchronisation(runs.width)
         self.threshold = runs.threshold
         self.limit = runs.threshold.copy()
-        zeros = [np.zeros(runs.width) for _ in range(13)]
-        self.total, self.mean, self.dearest = zeros[:3]
-        self.since, self.work, self.wait = zeros[3:6]
-        self.done_work, self.done_wait, self.done_tuples = zeros[6:9]
-        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[9:]
+        zeros = [np.zeros(runs.width) for _ in range(14)]
+        self.total, self.mean, self.dearest, self.excess = zeros[:4]
+        self.since, self.work, self.wait = zeros[4:7]
+        self.done_work, self.done_wait, self.done_tuples = zeros[7:10]
+        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[10:]
         self.scale = np.ones(runs.width)
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
 
@@ -197,19 +197,26 @@ class DearestFirstFleet:
         start = np.maximum(self.total, now)
         wait = start - now
         np.maximum(self.dearest * df.RECALL, cost, out=self.dearest)
+        overdrawn = self.excess > df.OVERDRAFT * self.threshold
         keeps = wait + df.RELUCTANCE * cost <= self.limit
+        keeps &= ~(overdrawn & (wait > df.MARGIN * self.threshold))
         idle = self.limit + df.PACE * (self.threshold + cost) * ((wait == 0.0) & ~keeps)
         moved = self.limit + df.PACE * (df.MARGIN * self.threshold - wait)
         self.limit = np.where(keeps, self._between(moved), idle)
+        excess = self.excess + wait - df.MARGIN * self.threshold
+        credit = -self._highest() / df.PACE
+        self.excess = np.where(keeps, np.maximum(excess, credit), self.excess)
         self.total = np.where(keeps, start + cost, self.total)
         self.work += cost * keeps
         self.wait += wait * keeps
         self.since += keeps
         return np.asarray(keeps)
 
+    def _highest(self) -> Floats:
+        return 2 * self.threshold + df.RELUCTANCE * self.dearest
+
     def _between(self, limit: Floats) -> Floats:
-        highest = 2 * self.threshold + df.RELUCTANCE * self.dearest
-        return np.maximum(np.minimum(limit, highest), self.threshold)
+        return np.maximum(np.minimum(limit, self._highest()), self.threshold)
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
         self.done_work += costs * kept
@@ -242,6 +249,7 @@ class DearestFirstFleet:
 
     def _replied(self, replies: Bools) -> None:
         self.total[replies] += self.sync.skew[replies]
+        self.excess[replies] += self.told_late[replies]
         moved = self.limit - df.PACE * self.told_late
         self.limit = np.where(replies, self._between(moved), self.limit)
         blind = replies & ~self.learners.known
