@@ -24,7 +24,7 @@ BLOCK_SECONDS = 0.002
 """What a block should take."""
 LARGEST_BLOCK = 512
 LEARN_ALL = 1e-4
-"""Of functions faster than this, only some blocks are learnt from."""
+"""Of functions faster than this, only some blocks are timed tuple by tuple and learnt from."""
 SAMPLE = 8
 """One block in so many then."""
 REFRESH = 32
@@ -179,9 +179,29 @@ class Doorman:
     ) -> None:
         if not kept.size:
             return
+        chosen = kept.tolist()
+        each = self._pace >= LEARN_ALL or self._blocks % SAMPLE == 0 or self.skip_errors
+        waited = kept.size * start - float(arrived[kept].sum())
+        if each:
+            good, costs = self._one_by_one(rows, chosen, start, results)
+            self._timed.append((kept, costs))
+            waited += float(np.cumsum(costs)[:-1].sum())
+            self._count(kept.size, len(good), float(costs.sum()), float(costs.max()), waited)
+        else:
+            good = chosen
+            results.extend(map(self.function, map(rows.__getitem__, chosen)))
+            took = self.clock() - start
+            waited += took * (kept.size - 1) / 2
+            self._count(kept.size, kept.size, took, took / kept.size, waited)
+        places += good
+
+    def _one_by_one(
+        self, rows: Sequence[Any], chosen: list[int], start: float, results: list[Any]
+    ) -> tuple[list[int], Floats]:
+        """Which of them the function did not choke on, and what each of them took."""
         function, clock, done = self.function, self.clock, []
         good: list[int] = []
-        for place in kept.tolist():
+        for place in chosen:
             try:
                 result = function(rows[place])
             except Exception:
@@ -192,23 +212,18 @@ class Doorman:
                 good.append(place)
                 results.append(result)
             done.append(clock())
-        places += good
-        ends = np.array(done)
-        costs = np.diff(ends, prepend=start)
-        self._count(kept, len(good), costs, ends - costs - arrived[kept])
+        return good, np.diff(np.array(done), prepend=start)
 
-    def _count(self, kept: Ints, good: int, costs: Floats, waits: Floats) -> None:
-        tally, threshold = self.tally, self.orders.threshold
+    def _count(self, ran: int, good: int, took: float, dearest: float, waited: float) -> None:
+        """A block of ``ran`` tuples that waited so long in sum; ``good`` of them came out."""
+        tally, mean = self.tally, took / ran
         tally.kept += good
-        tally.waited += float(waits.sum()) * good / kept.size
-        tally.busy += float(costs.sum())
-        mean = float(costs.mean())
-        self._pace = mean if self._pace <= 0.0 else 0.8 * self._pace + 0.2 * mean
-        tally.dearest = max(tally.dearest, float(costs.max()))
-        if self._blocks % SAMPLE == 0 or mean >= LEARN_ALL:
-            self._timed.append((kept, costs))
+        tally.waited += waited * good / ran
+        tally.busy += took
+        self._pace = mean if self._pace <= 0.0 else 0.5 * (self._pace + mean)
+        tally.dearest = max(tally.dearest, dearest)
         self._blocks += 1
-        self._move(PACE * float((MARGIN * threshold - waits).sum()))
+        self._move(PACE * (MARGIN * self.orders.threshold * ran - waited))
 
     def _move(self, by: float) -> None:
         most = max(RELUCTANCE * self._dearest(), FASTEST_MOVE * self.orders.threshold)
