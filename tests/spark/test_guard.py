@@ -95,6 +95,18 @@ def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
     assert kept["slow"] / 400 < 0.5 * kept["fast"] / 1200  # the dear ones went first
 
 
+def test_a_tuple_without_an_arrival_has_just_come(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    long_ago = sf.when(sf.col("n") % 2 == 0, sf.lit("2001-01-01").cast("timestamp"))
+    stream = _stream(spark, tmp_path, 1, 40).withColumn("at", long_ago)
+    guarded = site.guard(stream, doubled, key="kind", latency="30s", arrival="at", inputs=["n"])
+    rows = _all(spark, guarded, "guard_arrival")
+    assert {row["n"] for row in rows if row["n"] % 2} == set(range(1, 40, 2))
+    (report,) = site.report()["guards"]
+    assert report["shed"] >= 19  # those that have waited for decades, but for the first of a task
+
+
 def test_an_error_fails_the_query(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     guarded = site.guard(_stream(spark, tmp_path, 1, 3), inverse, key="kind", latency="1h")
     with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):

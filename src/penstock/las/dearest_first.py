@@ -7,12 +7,13 @@ share their fate. But it is the dear one that makes all those behind it wait. So
 
 which drops the dearest as soon as a queue forms and the cheap ones last. The limit L finds itself:
 each tuple that is kept moves it by ``g · (τ - q̂)``. Summed up over n tuples that gives
-``average(q̂) ≤ τ + (L_max - τ) / (g · n)``, whatever the costs and the arrivals are, since L lies
-between τ and L_max, and at L = τ nothing is kept that would wait longer than τ.
+``average(q̂) ≤ τ + (L_max - L_min) / (g · n)``, whatever the costs and the arrivals are, since L
+lies between L_min and L_max, and L_min = 0.7 τ keeps nothing that would wait longer than τ.
 
 Where a threshold is far below the cost of one tuple, or estimates are far off, that is not enough.
 So the *excess* over the threshold is added up, too, with what the operator tells of it; while it is
-above ``OVERDRAFT · τ``, nothing is kept that would wait longer than τ.
+above ``OVERDRAFT · τ``, nothing is kept that would wait longer than τ. What is above twice that is
+forgiven: after an abrupt change the past cannot be made good.
 
 What it foresees is kept true by three changes to LAS' protocol, which cost a number on one tuple
 in 8 and nothing else:
@@ -37,6 +38,8 @@ PACE = 0.05
 """g: how far a tuple moves the limit. Above 0.1 the loop of limit and queue begins to swing."""
 MARGIN = 0.97
 """The share of the threshold that is aimed at; the rest is for what is not foreseen."""
+LOWEST = 0.7
+"""L_min, in thresholds."""
 OVERDRAFT = 64
 """Tuples' worth of the threshold by which the sum of waits may be above what it should be."""
 TRUST = 0.1
@@ -93,7 +96,7 @@ class DearestFirst:
                 self.limit += PACE * (self.threshold + cost)
             return True
         self._move(PACE * (MARGIN * self.threshold - wait))
-        self.excess = max(self.excess + wait - MARGIN * self.threshold, -self._highest() / PACE)
+        self._owe(wait - MARGIN * self.threshold)
         self.total = start + cost
         self.work += cost
         self.wait += wait
@@ -107,7 +110,11 @@ class DearestFirst:
         return 2 * self.threshold + RELUCTANCE * self.dearest
 
     def _move(self, by: float) -> None:
-        self.limit = max(min(self.limit + by, self._highest()), self.threshold)
+        self.limit = max(min(self.limit + by, self._highest()), LOWEST * self.threshold)
+
+    def _owe(self, more: float) -> None:
+        most = 2 * OVERDRAFT * self.threshold
+        self.excess = max(min(self.excess + more, most), -self._highest() / PACE)
 
     def request(self) -> Request | None:
         if self.since < SYNC or self.waiting:
@@ -124,7 +131,7 @@ class DearestFirst:
             return
         self.total += message.skew
         self._move(-PACE * message.late)
-        self.excess += message.late
+        self._owe(message.late)
         if self.sketch is None:
             self.mean = message.work / message.tuples
         elif message.estimated > 0.0 and not self.void:

@@ -203,9 +203,8 @@ class DearestFirstFleet:
         idle = self.limit + df.PACE * (self.threshold + cost) * ((wait == 0.0) & ~keeps)
         moved = self.limit + df.PACE * (df.MARGIN * self.threshold - wait)
         self.limit = np.where(keeps, self._between(moved), idle)
-        excess = self.excess + wait - df.MARGIN * self.threshold
-        credit = -self._highest() / df.PACE
-        self.excess = np.where(keeps, np.maximum(excess, credit), self.excess)
+        owed = self._owed(wait - df.MARGIN * self.threshold)
+        self.excess = np.where(keeps, owed, self.excess)
         self.total = np.where(keeps, start + cost, self.total)
         self.work += cost * keeps
         self.wait += wait * keeps
@@ -216,7 +215,11 @@ class DearestFirstFleet:
         return 2 * self.threshold + df.RELUCTANCE * self.dearest
 
     def _between(self, limit: Floats) -> Floats:
-        return np.maximum(np.minimum(limit, self._highest()), self.threshold)
+        return np.maximum(np.minimum(limit, self._highest()), df.LOWEST * self.threshold)
+
+    def _owed(self, more: Floats) -> Floats:
+        most = 2 * df.OVERDRAFT * self.threshold
+        return np.maximum(np.minimum(self.excess + more, most), -self._highest() / df.PACE)
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
         self.done_work += costs * kept
@@ -249,7 +252,7 @@ class DearestFirstFleet:
 
     def _replied(self, replies: Bools) -> None:
         self.total[replies] += self.sync.skew[replies]
-        self.excess[replies] += self.told_late[replies]
+        self.excess = np.where(replies, self._owed(self.told_late), self.excess)
         moved = self.limit - df.PACE * self.told_late
         self.limit = np.where(replies, self._between(moved), self.limit)
         blind = replies & ~self.learners.known

@@ -155,11 +155,10 @@ class Task:
         began, epoch = time.perf_counter(), time.time()
         doorman = self._doorman(decoded(self.address.ask()))
         for batch in batches:
-            arrived = (
-                batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
-                if self.arrival
-                else np.full(batch.num_rows, began)
-            )
+            arrived = np.full(batch.num_rows, began)
+            if self.arrival:
+                moments = batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
+                np.copyto(arrived, moments, where=~np.isnan(moments))
             places, results = doorman.admit(
                 batch.select(list(self.inputs)).to_pylist(),
                 batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64),
