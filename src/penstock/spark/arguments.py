@@ -8,6 +8,7 @@ from pyspark.sql import functions as sf
 
 from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
+from penstock.concept import Concept
 from penstock.durations import seconds
 from penstock.spark.gate import SIC, WEIGHT
 from penstock.types import PenstockError
@@ -57,6 +58,29 @@ def columns(
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
             raise PenstockError(f"{name}: the stream has no column {item!r}; {hint}")
     return tuple(sf.col(f"`{item}`") if isinstance(item, str) else item for item in listed)
+
+
+def name(query: str | Column) -> str:
+    """Of the query that a concept belongs to."""
+    if not isinstance(query, str):
+        raise PenstockError(
+            "concept: give query=... as a name; queries in a column share no window"
+        )
+    return query
+
+
+def concept(given: Concept, stream: DataFrame) -> Concept:
+    """Refused where its columns are not in the stream, or are no numbers and times."""
+    for name, text in (("time", given.time), ("value", given.value)):
+        if text is not None:
+            try:
+                stream.select(sf.expr(text).cast("double"))
+            except Exception as error:
+                reason = str(error).splitlines()[0]
+                raise PenstockError(
+                    f"concept: {name}={text!r} is no number here: {reason}"
+                ) from None
+    return given
 
 
 def names_of(stream: DataFrame) -> list[str]:

@@ -21,17 +21,11 @@ from types import TracebackType
 from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
+from penstock.concept import Concept
 from penstock.controller import Controller
 from penstock.settings import Settings, Terms
 from penstock.spark import arguments
@@ -39,6 +33,7 @@ from penstock.spark.books import Books
 from penstock.spark.gate import Gate, Keys
 from penstock.spark.job import SparkJob
 from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.listener import Listener
 from penstock.spark.memory import Memory
 from penstock.spark.recount import Checkpoint, Kept, Planned, recount
 from penstock.spark.wire import Shipment, Wire
@@ -99,7 +94,7 @@ class Site:
         self.recent: deque[Batch] = deque(maxlen=256)
         """The last batches of all queries, as they were counted."""
         self._books = Books()
-        self._listener = _Listener(self)
+        self._listener = Listener(self._hear, self._ended)
         spark.streams.addListener(self._listener)
 
     # --- what a job calls ------------------------------------------------------------------
@@ -113,21 +108,27 @@ class Site:
         strata: str | Column | Sequence[str | Column] = (),
         id: str | Column | Sequence[str | Column] | None = None,
         max_strata: int = 10_000,
+        concept: Concept | None = None,
     ) -> DataFrame:
         """The stream with tuples shed as the plan says, and the rest stamped.
 
         ``query`` and ``source`` are a name, or a column of names. ``strata`` are columns by whose
         values tuples are counted and decided apart. ``id`` are columns that tell tuples apart
-        (partition and offset, say); without them all columns do.
+        (partition and offset, say); without them all columns do. With a ``concept`` the strata
+        are the groups of the query's windows, of which none may disappear.
         """
         columns = arguments.names_of(stream)
+        if concept is not None:
+            self.settings = self.settings.with_concept(arguments.name(query), concept)
         keys = Keys(
             query=query,
             source=source,
             strata=arguments.columns("strata", strata, columns),
             identity=arguments.columns("id", columns if id is None else id, columns),
         )
-        gate = Gate(f"penstock_gate_{next(_gate_numbers)}", keys, max_strata)
+        name = f"penstock_gate_{next(_gate_numbers)}"
+        agreed = self.settings.concepts.get(keys.rest.query)
+        gate = Gate(name, keys, max_strata, agreed and arguments.concept(agreed, stream))
         self._gates[gate.name] = gate
         wire = Wire(self.spark, lambda: self._next_shipment(gate))
         wire.publish(gate.shipment(self.plan, counting=True))
@@ -273,7 +274,7 @@ class Site:
             if planned is None or planned.batch != job.planned:
                 planned = Planned(str(job.query.id), job.planned)
                 self._planned[job.name] = planned
-            planned.gates[job.gates.index(gate)] = Kept(shipment, dict(gate.fingerprints))
+            planned.gates[job.gates.index(gate)] = Kept(shipment, gate.shipped(shipment.version))
             self._memory.remember("plans", self._planned)
         return shipment
 
@@ -378,23 +379,3 @@ class Site:
                 "site.gate(source=...)"
             )
         return gates
-
-
-class _Listener(StreamingQueryListener):
-    """Wakes the site between batches; the plans do not depend on it."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        pass
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        del event  # it is late and abridged; the engine is asked instead
-        self._site._hear()
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        pass
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        self._site._ended(str(event.runId))
