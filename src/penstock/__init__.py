@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "Concept",
     "Site",
     "Terms",
     "corr",
@@ -15,15 +16,18 @@ __all__ = [
     "covar",
     "mean",
     "percentile",
+    "process_windows",
     "replay",
     "sic",
     "stddev",
     "sum",
     "var",
+    "within",
 ]
 
 if TYPE_CHECKING:
     from penstock.spark import (
+        Concept,
         Site,
         Terms,
         corr,
@@ -31,10 +35,12 @@ if TYPE_CHECKING:
         covar,
         mean,
         percentile,
+        process_windows,
         sic,
         stddev,
         sum,
         var,
+        within,
     )
     from penstock.spark.replay import replay
 

@@ -8,7 +8,7 @@ count. Where a query has sources elsewhere, or is fed with partial results, some
 share of its SIC each of the sources that are seen here carries.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -145,6 +145,12 @@ class Account:
             index=Index.of(strata),
             since=self.since[alive],
         )
+
+    def including(self, strata: Iterable[Stratum]) -> "Account":
+        """With these strata listed too, though nothing of them came."""
+        known = set(self.strata)
+        new = tuple(stratum for stratum in strata if stratum not in known)
+        return self._with_new(new, self.slot) if new else self
 
     def arrived(self) -> Floats:
         """Tuples of each stratum in the STW."""

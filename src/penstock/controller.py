@@ -18,12 +18,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.account import Account, Standing
-from penstock.capacity import SOME, Capacity, Forecast
+from penstock.capacity import SOME, Capacity
+from penstock.concept.demand import Asked, ask
+from penstock.concept.window import Window
 from penstock.policy.base import is_blind
 from penstock.projection import Project, Projection, project
 from penstock.rounding import take_whole
 from penstock.settings import Settings
-from penstock.state import Job, State, learn, remember, with_shares
+from penstock.state import Job, State, fill, learn, lumped, remember, with_shares
 from penstock.types import Bools, Demand, Floats, Outlook, PenstockError, Plan, Report
 
 
@@ -40,15 +42,18 @@ class Controller:
 
     def step(self, state: State, report: Report) -> tuple[State, Plan]:
         account = state.account or Account(self.settings.interval, self.settings.window)
-        jobs = dict(state.jobs)
+        jobs, windows = dict(state.jobs), state.windows
         for batch in report.finished:
             job = jobs.get(batch.job, Job())
             if batch.number > job.batch:  # else it was told twice
+                windows = fill(windows, self.settings.concepts, batch)
+                batch = lumped(batch, self.settings.concepts)
                 account = account.record(report.now, batch.counts)
                 jobs[batch.job] = learn(job, batch)
         jobs = {name: job for name, job in jobs.items() if name not in report.gone}
         account = account.slide(report.now)
-        state = with_shares(replace(state, jobs=jobs, account=account), report, self.settings)
+        state = replace(state, jobs=jobs, account=account, windows=windows)
+        state = with_shares(state, report, self.settings)
         standing = account.by_query(state.shares)
         state = remember(state, standing, report, self.settings)
         plan = self._plan(state, account, standing, report)
@@ -57,9 +62,15 @@ class Controller:
     def _plan(self, state: State, account: Account, standing: Standing, report: Report) -> Plan:
         if not account.strata:
             return self._blind_plan(state, report.starting)
+        windows = self._windows(state, report.now)
+        if windows:
+            account = account.including(group for w in windows.values() for group in w.groups)
+            standing = account.by_query(state.shares)
         forecast = self._capacity.forecast(state, account, report.starting)
-        rates = self._allocate(state, account, standing, forecast, report)
+        asked = ask(windows, account.strata, standing, forecast)
+        rates = self._allocate(state, account, standing, asked, report)
         self._check(rates)
+        rates = rates * asked.rates
         known = float((rates * forecast.tuples).sum() / max(forecast.tuples.sum(), 1e-12))
         return Plan(
             version=state.version + 1,
@@ -68,7 +79,15 @@ class Controller:
             sic=standing.tuple_sic,
             default_rate=1.0 if (rates >= 1.0).all() else min(known, 1.0),
             default_sic=float(standing.tuple_sic.mean()),
-        )
+        ).short(windows)
+
+    def _windows(self, state: State, now: float) -> dict[str, Window]:
+        """As they will be when the next batch comes; by event time that is a guess."""
+        return {
+            query: window.at(window.ahead() if window.concept.time else now)
+            for query, window in state.windows.items()
+            if query in self.settings.concepts
+        }
 
     def _blind_plan(self, state: State, starting: Outlook | None) -> Plan:
         """When no stratum is known: one rate for whatever comes."""
@@ -86,12 +105,7 @@ class Controller:
     # --- allocate: under each job's budget, and under the site's processors --------------
 
     def _allocate(
-        self,
-        state: State,
-        account: Account,
-        standing: Standing,
-        forecast: Forecast,
-        report: Report,
+        self, state: State, account: Account, standing: Standing, asked: Asked, report: Report
     ) -> Floats:
         """The most that the site can do such that every job stays within its budget.
 
@@ -99,7 +113,7 @@ class Controller:
         job would then take too long, all of them get less, not only this one: jobs of a site
         slow each other down, and fairness is between queries, not between jobs.
         """
-        names = list(state.jobs)
+        names, forecast = list(state.jobs), asked.forecast
         rates = np.ones(forecast.tuples.size)
         known = [n for n, name in enumerate(names) if state.jobs[name].clock.known]
         costed = np.zeros(len(names) + 1, dtype=np.bool_)  # the last for strata without a job
@@ -120,7 +134,7 @@ class Controller:
         )
         projected = self.project(state, account, standing, forecast, report.now, self.settings)
         for _ in range(ROUNDS):
-            rates[mine] = self._divide(standing, projected, forecast, mine, work, site)
+            rates[mine] = self._divide(standing, projected, asked, mine, work, site)
             tightest = 1.0
             for number in known:
                 own = forecast.job == number
@@ -136,13 +150,13 @@ class Controller:
         self,
         standing: Standing,
         projected: Projection,
-        forecast: Forecast,
+        asked: Asked,
         mine: Bools,
         cost: Floats,
         capacity: float,
     ) -> Floats:
         """The policy's rates for these strata, with a little for everybody."""
-        tuples, cost = forecast.tuples[mine], cost[mine]
+        tuples, cost = asked.forecast.tuples[mine], cost[mine]
         total = float((tuples * cost).sum())
         if total <= max(capacity, 0.0):
             return np.ones(tuples.size)
@@ -155,6 +169,7 @@ class Controller:
             sic=projected.sic[mine],
             cost=cost,
             paid=projected.partial[mine],
+            filling=asked.filling and asked.filling.only(mine),
         )
         left = capacity - least * total
         rates = np.asarray(self.settings.policy.rates(demand, left), dtype=np.float64)

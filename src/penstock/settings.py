@@ -1,8 +1,9 @@
 """What a site was asked for: its interval, its latency, its policy, and each query's terms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from penstock.concept.terms import Concept
 from penstock.policy import Policy
 from penstock.policy.balance_sic import BalanceSic
 
@@ -14,6 +15,8 @@ class Terms:
     weight: float = 1.0
     floor: float = 0.0
     ceiling: float = float("inf")
+    concept: Concept | None = None
+    """Where its strata are groups of a window, and no group may disappear."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,16 @@ class Settings:
     terms: Mapping[str, Terms] = field(default_factory=dict)
     intervals: Mapping[str, float] = field(default_factory=dict)
     """Of jobs whose trigger differs from the site's."""
+
+    @property
+    def concepts(self) -> dict[str, Concept]:
+        """Of queries that have one."""
+        found = {query: terms.concept for query, terms in self.terms.items()}
+        return {query: concept for query, concept in found.items() if concept is not None}
+
+    def with_concept(self, query: str, concept: Concept) -> "Settings":
+        terms = replace(self.terms.get(query, Terms()), concept=concept)
+        return replace(self, terms={**self.terms, query: terms})
 
     def interval_of(self, job: str) -> float:
         return self.intervals.get(job, self.interval)

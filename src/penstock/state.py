@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.account import Account, Standing
+from penstock.concept.terms import Concept
+from penstock.concept.window import Window
 from penstock.cost import ThreeTermCost
 from penstock.policy.base import keeps_paid
 from penstock.settings import Settings
-from penstock.types import Batch, Floats, Report, Stratum, Tally, Told
+from penstock.types import OTHERS, Batch, Count, Floats, Report, Stratum, Tally, Told
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class State:
     partial: frozenset[tuple[str, str]] = frozenset()
     """Sources that are partial results of other sites."""
     overloaded: bool = False
+    windows: Mapping[str, Window] = field(default_factory=dict)
+    """Of queries with a concept: how far their windows have filled."""
 
 
 def learn(job: Job, batch: Batch) -> Job:
@@ -119,6 +123,36 @@ def _mixed(mix: Tally, batch: Batch) -> Tally:
         amounts[stratum] = amounts.get(stratum, 0.0) + arrived
     columns = np.array(list(amounts.values()))
     return Tally(tuple(amounts), columns, np.zeros(columns.size))
+
+
+def fill(
+    windows: Mapping[str, Window], concepts: Mapping[str, Concept], batch: Batch
+) -> dict[str, Window]:
+    """The windows with one more batch seen, of the queries that were in it."""
+    filled = dict(windows)
+    for query, concept in concepts.items():
+        counts = {s: count for s, count in batch.counts.items() if s.query == query}
+        if counts:
+            window = filled.get(query)
+            if window is None or window.concept != concept:
+                window = Window.of(concept)
+            values = {s: some for s, some in batch.values.items() if s.query == query}
+            clock = batch.clocks.get(query, batch.started)
+            filled[query] = window.record(clock, counts, values, batch.rates)
+    return filled
+
+
+def lumped(batch: Batch, concepts: Mapping[str, Concept]) -> Batch:
+    """With the groups of such queries as one: their windows count them, and forget them in time."""
+    if not concepts:
+        return batch
+    counts: dict[Stratum, Count] = {}
+    for stratum, count in batch.counts.items():
+        if stratum.query in concepts:
+            stratum = stratum._replace(group=OTHERS)
+        have = counts.get(stratum, Count(0, 0))
+        counts[stratum] = Count(have.arrived + count.arrived, have.admitted + count.admitted)
+    return replace(batch, counts=counts)
 
 
 NEWS = 0.7

@@ -6,8 +6,8 @@ answers, a *report* is what it hears back. Everything here is frozen: state chan
 a new value.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,10 @@ class Stratum(NamedTuple):
     query: str
     source: str
     group: str = ""
+
+
+OTHERS = "\x1eothers"
+"""The group of tuples that were not counted group by group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,21 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
+class Filling:
+    """How far the window of each stratum's query has filled; see ``concept``."""
+
+    arrived: Floats
+    kept: Floats
+    rest: Floats
+    """Tuples that are still to come."""
+    share: Floats
+    """What a stratum gets of a quota, where others get 1."""
+
+    def only(self, some: Bools) -> "Filling":
+        return Filling(self.arrived[some], self.kept[some], self.rest[some], self.share[some])
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What waits, one entry a stratum: a struct of arrays, so that a million is no problem."""
 
@@ -73,6 +92,8 @@ class Demand:
     """Of one tuple, in the unit of the capacity."""
     paid: Bools
     """Partial results: other sites have worked for them."""
+    filling: Filling | None = None
+    """Where the policy looks at windows."""
 
     @classmethod
     def of(
@@ -109,7 +130,8 @@ class Demand:
 class Plan:
     """An admission rate in [0, 1] for each stratum, and what one of its tuples is worth.
 
-    A stratum that the plan does not know is admitted at ``default_rate``.
+    A stratum that the plan does not know is admitted at ``default_rate``. A query in ``unlisted``
+    has only those groups listed that are thinned, and the others are admitted at the rate there.
     """
 
     version: int = 0
@@ -118,18 +140,49 @@ class Plan:
     sic: Floats = field(default_factory=lambda: np.empty(0))
     default_rate: float = 1.0
     default_sic: float = 0.0
+    unlisted: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def open(self) -> bool:
         """Nothing is to be shed: a gate may let everything pass without looking."""
-        return self.default_rate >= 1.0 and bool((self.rates >= 1.0).all())
+        lowest = min(self.default_rate, *self.unlisted.values(), 1.0)
+        return lowest >= 1.0 and bool((self.rates >= 1.0).all())
 
     def rate(self, stratum: Stratum) -> float:
         """For people and tests; a gate looks its strata up in an index of its own."""
         try:
             return float(self.rates[self.strata.index(stratum)])
         except ValueError:
-            return self.default_rate
+            return self.default_of(stratum.query)
+
+    def short(self, queries: Iterable[str]) -> "Plan":
+        """The same plan with only what is thinned of these queries.
+
+        A group that is not counted by itself has the rate of the lump that it is counted in.
+        """
+        lumps = {
+            s.query: float(rate)
+            for s, rate in zip(self.strata, self.rates, strict=True)
+            if s.group == OTHERS
+        }
+        unlisted = {query: lumps.get(query, 1.0) for query in queries}
+        if not unlisted:
+            return self
+        lasting = [
+            s.query not in unlisted or (s.group != OTHERS and rate < 1.0)
+            for s, rate in zip(self.strata, self.rates, strict=True)
+        ]
+        return replace(
+            self,
+            strata=tuple(s for s, keep in zip(self.strata, lasting, strict=True) if keep),
+            rates=self.rates[lasting],
+            sic=self.sic[lasting],
+            unlisted=unlisted,
+        )
+
+    def default_of(self, query: str) -> float:
+        """For strata of a query that are not listed."""
+        return self.unlisted.get(query, self.default_rate)
 
 
 class Count(NamedTuple):
@@ -186,6 +239,12 @@ class Batch:
     overhead: float | None = None
     costs: Mapping[Stratum, float] = field(default_factory=dict)
     """What a tuple of a stratum was measured to cost, where a guard measures."""
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    """Event times of the newest tuples, of queries that tell."""
+    values: Mapping[Stratum, Sequence[float]] = field(default_factory=dict)
+    """A sample of what a query's mean is made of, of queries that ask for it."""
+    rates: Mapping[Stratum, float] = field(default_factory=dict)
+    """That were in force, of strata of such queries that were thinned."""
 
     @property
     def arrived(self) -> int:

@@ -111,6 +111,18 @@ def percentile(column: Column | str, share: float, accuracy: int = 10_000) -> Co
     return found.value.alias("percentile")
 
 
+def within(column: Column | str, *, error: float, confidence: float = 0.95) -> Column:
+    """Whether the mean of a column is known to this relative error, at this confidence.
+
+    What a query with an error target says where its target could not be met.
+    """
+    if not error > 0.0:
+        raise ValueError(f"error is a share such as 0.05, not {error}")
+    known = mean(column, bounds=True, confidence=confidence)
+    half = known["high"] - known["value"]
+    return (half <= sf.lit(error) * sf.abs(known["value"])).alias("within")
+
+
 def sic() -> Column:
     """How complete this result is: the SIC that reached it over the SIC that was meant for it.
 

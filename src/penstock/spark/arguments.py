@@ -10,6 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
+from penstock.concept import Concept
 from penstock.durations import seconds
 from penstock.spark.gate import SIC, WEIGHT, Gate
 from penstock.types import PenstockError
@@ -78,6 +79,29 @@ def driver_address(spark: SparkSession) -> tuple[str, str]:
     conf = spark.sparkContext.getConf()
     host = conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
     return conf.get("spark.driver.bindAddress", host) or host, host
+
+
+def name(query: str | Column) -> str:
+    """Of the query that a concept belongs to."""
+    if not isinstance(query, str):
+        raise PenstockError(
+            "concept: give query=... as a name; queries in a column share no window"
+        )
+    return query
+
+
+def concept(given: Concept, stream: DataFrame) -> Concept:
+    """Refused where its columns are not in the stream, or are no numbers and times."""
+    for name, text in (("time", given.time), ("value", given.value)):
+        if text is not None:
+            try:
+                stream.select(sf.expr(text).cast("double"))
+            except Exception as error:
+                reason = str(error).splitlines()[0]
+                raise PenstockError(
+                    f"concept: {name}={text!r} is no number here: {reason}"
+                ) from None
+    return given
 
 
 def names_of(stream: DataFrame) -> list[str]:

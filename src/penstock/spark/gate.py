@@ -20,9 +20,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from penstock.concept.terms import Concept
+from penstock.spark.look import MOST_VALUES, clock_metric, look, newest, values_metric, values_of
 from penstock.spark.table import Table
 from penstock.spark.wire import ALWAYS, Shipment, Wire, thresholds
-from penstock.types import Count, Plan, Stratum
+from penstock.types import OTHERS, Count, Plan, Stratum
 
 Value = TypeVar("Value")
 WEIGHT, SIC = "_weight", "_sic"
@@ -84,13 +86,14 @@ class Keys:
         parts = (*before, _text(_column(self.query)), _text(_column(self.source)), group)
         return sf.concat_ws(SEPARATOR, *parts)
 
-    def luck(self) -> Column:
+    def luck(self, other: int = 0) -> Column:
         """Evenly spread over 63 bits, a function of the stream's name and the tuple's identity.
 
         Of the name, since tuples that are joined may have the same identity in both streams:
-        the weight of a pair is the product of two weights only if they were decided apart.
+        the weight of a pair is the product of two weights only if they were decided apart. With
+        an ``other`` number, another luck.
         """
-        salt = sf.lit(salt_of(self.rest.source))
+        salt = sf.lit(salt_of(self.rest.source) ^ other)
         return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe(self.identity)), 1)
 
 
@@ -101,10 +104,16 @@ class Gate:
     name: str
     keys: Keys
     most_strata: int
+    concept: Concept | None = None
+    """Where strata are groups of a window: only those that are thinned are in the table."""
     fingerprints: dict[Stratum, int] = field(default_factory=dict)
     """Strata that tuples were seen of, in the order of their ordinals."""
     _shipped: dict[int, tuple[Table, tuple[Stratum, ...]]] = field(default_factory=dict)
     """By version of a plan: the table, and the strata by ordinal, for counts that come back."""
+    _rates: dict[int, dict[Stratum, float]] = field(default_factory=dict)
+    """By version: the rates of groups that were thinned."""
+    _admitted: int = 0
+    """In the last batch."""
 
     def admit(self, stream: DataFrame, wire: Wire) -> DataFrame:
         """The stream with what is shed left out, and the rest stamped."""
@@ -115,7 +124,7 @@ class Gate:
             "*", ((sf.col("_threshold") == ALWAYS) | lucky).alias("_admitted")
         )
         counted = decided.select(
-            *columns, "_place", "_threshold", "_admitted", *self._countable()
+            *columns, "_place", "_threshold", "_admitted", *self._countable(), *self._seen(wire)
         ).observe(self.name, *self._metrics(wire))
         return counted.where("_admitted").select(
             *columns,
@@ -174,12 +183,26 @@ class Gate:
         )
         return [number.alias("_number"), name.alias("_name")]
 
+    def _seen(self, wire: Wire) -> list[Column]:
+        """What a window wants to know beyond counts: the time, and some values."""
+        if self.concept is None:
+            return []
+        key = sf.lit(0).cast("bigint") if self.keys.only else sf.col("_fingerprint")
+        lucky = sf.col("_admitted") & (
+            self.keys.luck(other=1) <= sf.get(wire.plan("look"), sf.lit(0))
+        )
+        return look(self.concept, key, lucky)
+
     def _metrics(self, wire: Wire) -> list[Column]:
         metrics = [
             sf.max(wire.version()).alias("version"),
             sf.count(sf.lit(1)).alias("arrived"),
             sf.count_if(sf.col("_admitted")).alias("admitted"),
         ]
+        if self.concept is not None:
+            metrics.append(clock_metric(self.concept))
+            if self.concept.value is not None:
+                metrics.append(values_metric())
         if self.keys.only:
             return metrics
         most = 2 * self.most_strata + 2  # exact while fewer than three quarters are in use
@@ -197,20 +220,35 @@ class Gate:
         place = {stratum: i for i, stratum in enumerate(plan.strata)}
         if len(self.fingerprints) >= self.most_strata:
             self._forget_all_but(place)
-        strata = tuple(self.fingerprints)
+        strata = self._listed(place)
         table = self._table_of(strata)
         self._remember(plan.version, table, strata)
         known = [place.get(stratum, -1) for stratum in strata]
-        rates = np.append(plan.rates, plan.default_rate)[known]
+        default = plan.default_of(self.keys.rest.query)
+        rates = np.append(plan.rates, default)[known]
         sic = np.append(plan.sic, plan.default_sic)[known]
+        if self.concept is not None:
+            self._rates[plan.version] = dict(zip(strata, rates.tolist(), strict=True))
+            self._rates = dict(list(self._rates.items())[-PLANS_REMEMBERED:])
         unknown = float(sic[0]) if self.keys.same_value and sic.size else plan.default_sic
         return Shipment(
             version=plan.version,
-            open=plan.open and not counting,
+            open=plan.open and not counting and self.concept is None,
             table=table,
-            thresholds=table.by_place(thresholds(np.append(plan.default_rate, rates))),
+            thresholds=table.by_place(thresholds(np.append(default, rates))),
             sic=table.by_place(np.append(unknown, sic)),
+            look=int(thresholds(np.array([min(1.0, MOST_VALUES / max(self._admitted, 1))]))[0]),
         )
+
+    def _listed(self, planned: Mapping[Stratum, int]) -> tuple[Stratum, ...]:
+        """The strata of the table, by ordinal: all that are known, or those that are thinned."""
+        if self.concept is None or self.keys.only:
+            return tuple(self.fingerprints)
+        return tuple(stratum for stratum in planned if stratum in self.fingerprints)
+
+    def shipped(self, version: int) -> dict[Stratum, int]:
+        """The table that went with a plan, for the record."""
+        return {s: self.fingerprints[s] for s in self._shipped[version][1]}
 
     def _table_of(self, strata: tuple[Stratum, ...]) -> Table:
         """The last one, unless there are new strata."""
@@ -218,7 +256,8 @@ class Gate:
             table, known = next(reversed(self._shipped.values()))
             if known == strata:
                 return table
-        return Table.of(np.fromiter(self.fingerprints.values(), dtype=np.int64))
+        keys = (self.fingerprints[stratum] for stratum in strata)
+        return Table.of(np.fromiter(keys, dtype=np.int64, count=len(strata)))
 
     def recall(self, shipment: Shipment, fingerprints: Mapping[Stratum, int]) -> None:
         """What it knew when a plan was shipped, before the driver was started again."""
@@ -243,6 +282,7 @@ class Gate:
         Strata that are seen for the first time get a number here.
         """
         arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
+        self._admitted = admitted
         if self.keys.only:
             return {self.keys.only: Count(arrived, admitted)} if arrived else {}
         tally: dict[Stratum, list[int]] = {}
@@ -256,20 +296,37 @@ class Gate:
             if entry["item"] is not None:
                 kept_text, fingerprint, *name = entry["item"].split(SEPARATOR, 4)
                 stratum = Stratum(*name)
-                tally.setdefault(stratum, [0, 0])[int(kept_text)] += int(entry["count"])
                 self._meet(stratum, int(fingerprint, 16))
+                if self.concept is None or stratum in self.fingerprints:
+                    tally.setdefault(stratum, [0, 0])[int(kept_text)] += int(entry["count"])
         counted = {s: Count(shed + kept, kept) for s, (shed, kept) in tally.items()}
         rest = Count(
             arrived - sum(count.arrived for count in counted.values()),
             admitted - sum(count.admitted for count in counted.values()),
         )
         if rest.arrived > 0:
-            counted[REST] = rest
+            counted[REST if self.concept is None else self.keys.rest._replace(group=OTHERS)] = rest
         return counted
 
     def by_stratum(self, values: Mapping[int, Value]) -> dict[Stratum, Value]:
         """What is known by fingerprint, by the strata that it knows."""
         return {s: values[f] for s, f in self.fingerprints.items() if f in values}
+
+    def clock(self, metrics: Mapping[str, Any]) -> float | None:
+        """The event time of the newest tuple, where a window goes by it."""
+        return None if self.concept is None else newest(metrics)
+
+    def rates(self, metrics: Mapping[str, Any]) -> dict[Stratum, float]:
+        """Of the groups that a batch thinned."""
+        if self.concept is None or int(metrics["version"]) not in self._rates:
+            return {}
+        return self._rates[int(metrics["version"])]
+
+    def values(self, metrics: Mapping[str, Any]) -> dict[Stratum, list[float]]:
+        """A sample of the values that a window's means are made of."""
+        if self.concept is None or self.concept.value is None:
+            return {}
+        return values_of(metrics, {key: stratum for stratum, key in self.fingerprints.items()})
 
     def _meet(self, stratum: Stratum, unsigned: int) -> None:
         if stratum not in self.fingerprints and len(self.fingerprints) < self.most_strata:

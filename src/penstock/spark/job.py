@@ -143,9 +143,27 @@ class SparkJob:
             counts=counts,
             work=self._work() if cores else None,
             overhead=progress.overhead,
+            clocks=self._clocks(progress),
+            values=self._values(progress),
+            rates={s: r for g in self.gates for s, r in g.rates(progress.observed[g.name]).items()},
         )
         self.latencies.append((waited, progress.seconds, batch.admitted))
         return progress, batch
+
+    def _clocks(self, progress: Progress) -> dict[str, float]:
+        """Of two gates of a query, the one that is behind tells the time."""
+        clocks: dict[str, float] = {}
+        for gate in self.gates:
+            clock, query = gate.clock(progress.observed[gate.name]), gate.keys.rest.query
+            if clock is not None:
+                clocks[query] = min(clock, clocks.get(query, clock))
+        return clocks
+
+    def _values(self, progress: Progress) -> dict[Stratum, list[float]]:
+        values: dict[Stratum, list[float]] = {}
+        for gate in self.gates:
+            values.update(gate.values(progress.observed[gate.name]))
+        return values
 
     def _waited(self, progress: Progress) -> float:
         before, self.last_start = self.last_start, progress.started

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
+from penstock.concept import Concept
 from penstock.controller import Controller
 from penstock.las.doorman import Function
 from penstock.settings import Settings, Terms
@@ -111,21 +112,27 @@ class Site:
         strata: str | Column | Sequence[str | Column] = (),
         id: str | Column | Sequence[str | Column] | None = None,
         max_strata: int = 10_000,
+        concept: Concept | None = None,
     ) -> DataFrame:
         """The stream with tuples shed as the plan says, and the rest stamped.
 
         ``query`` and ``source`` are a name, or a column of names. ``strata`` are columns by whose
         values tuples are counted and decided apart. ``id`` are columns that tell tuples apart
-        (partition and offset, say); without them all columns do.
+        (partition and offset, say); without them all columns do. With a ``concept`` the strata
+        are the groups of the query's windows, of which none may disappear.
         """
         columns = arguments.names_of(stream)
+        if concept is not None:
+            self.settings = self.settings.with_concept(arguments.name(query), concept)
         keys = Keys(
             query=query,
             source=source,
             strata=arguments.columns("strata", strata, columns),
             identity=arguments.columns("id", columns if id is None else id, columns),
         )
-        gate = Gate(f"penstock_gate_{next(_gate_numbers)}", keys, max_strata)
+        name = f"penstock_gate_{next(_gate_numbers)}"
+        agreed = self.settings.concepts.get(keys.rest.query)
+        gate = Gate(name, keys, max_strata, agreed and arguments.concept(agreed, stream))
         self._gates[gate.name] = gate
         wire = Wire(self.spark, lambda: self._next_shipment(gate))
         wire.publish(gate.shipment(self.plan, counting=True))
@@ -307,7 +314,7 @@ class Site:
             if planned is None or planned.batch != job.planned:
                 planned = Planned(str(job.query.id), job.planned)
                 self._planned[job.name] = planned
-            planned.gates[job.gates.index(gate)] = Kept(shipment, dict(gate.fingerprints))
+            planned.gates[job.gates.index(gate)] = Kept(shipment, gate.shipped(shipment.version))
             self._memory.remember("plans", self._planned)
         return shipment
 

@@ -34,7 +34,7 @@ ALWAYS = 2**63 - 1
 """The threshold of rate 1: every hash, shifted to 63 bits, is at most this."""
 _FIELDS = (
     "open boolean, version array<bigint>, mask bigint, keys array<bigint>, "
-    "thresholds array<bigint>, sic array<double>"
+    "thresholds array<bigint>, sic array<double>, look array<bigint>"
 )
 TICKED = 1
 _numbers = count()
@@ -49,6 +49,8 @@ class Shipment:
     table: Table
     thresholds: Ints
     sic: Floats
+    look: int = ALWAYS
+    """Of the admitted tuples, those below are looked at; see ``look``."""
 
 
 def thresholds(rates: Floats) -> Ints:
@@ -110,13 +112,14 @@ class Wire:
             sent.update(0, True)
             sent.update(1, version)
             return
-        row = self._new_row(6)
+        row = self._new_row(7)
         row.update(0, shipment.open)
         row.update(1, version)
         row.setLong(2, shipment.table.mask)  # an update would pass a small number as a Java int
         row.update(3, self._array(shipment.table.keys))
         row.update(4, self._array(shipment.thresholds))
         row.update(5, self._array(shipment.sic))
+        row.update(6, self._array(np.array([shipment.look])))
         self._in_force.update(0, row)
 
     def _mutable_literal(self) -> tuple[Any, Column]:

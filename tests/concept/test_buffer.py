@@ -1,0 +1,85 @@
+"""The window manager's buffer: which tuples of which window are processed."""
+
+import numpy as np
+import pytest
+
+from penstock.concept.buffer import Buffer
+from penstock.concept.shedders import ByConcept, Evenly, Nothing, shedder
+from penstock.concept.two_pass import shed
+from penstock.types import PenstockError
+
+
+def with_tuples(buffer: Buffer, times: list[float], keys: str, seed: int = 0) -> Buffer:
+    columns = {"x": np.array(times)}
+    return buffer.add(np.array(times), np.array(list(keys)), columns, (seed,))
+
+
+def test_windows_are_due_when_they_are_over() -> None:
+    buffer = with_tuples(Buffer(60, 20), [5, 25, 130], "aab")
+    assert buffer.due(19) == []
+    assert buffer.due(80) == [20, 40, 60, 80]
+    assert buffer.next_end() == 20
+    staged = buffer.take(60, Nothing())
+    assert staged.columns["x"].tolist() == [5, 25]
+    assert staged.weight.tolist() == [1, 1]
+
+
+def test_what_no_window_needs_is_evicted() -> None:
+    buffer = with_tuples(Buffer(60, 20), [5, 25, 130], "aab")
+    for end, left in ((20, 3), (40, 3), (60, 2), (80, 1)):
+        buffer = buffer.without(end)
+        assert len(buffer) == left
+    assert with_tuples(buffer, [15], "a").chunks == buffer.chunks  # too late
+    for due in buffer.due(1000):
+        buffer = buffer.without(due)
+    assert buffer.next_end() is None
+    assert len(buffer) == 0
+
+
+def test_every_group_gets_its_quota() -> None:
+    rng = np.random.default_rng(0)
+    keys = np.repeat(["a", "b", "c"], [2, 100, 10_000])
+    buffer = Buffer(60, 60)
+    for number, part in enumerate(np.array_split(rng.permutation(keys), 20)):
+        buffer = buffer.add(np.full(part.size, 1.0), part, {"x": part}, (number,))
+    staged = buffer.take(60, ByConcept(0.02))
+    kept = dict(zip(*np.unique(staged.columns["x"], return_counts=True), strict=True))
+    assert kept["a"] == 2
+    assert kept["b"] == pytest.approx(100, abs=1)
+    assert kept["c"] == pytest.approx(0.02 * 10_102 - 102, abs=1)
+    assert np.bincount(staged.group, staged.weight) == pytest.approx([2, 100, 10_000])
+    assert Evenly(0.02).choose(
+        np.ones(1), np.zeros(1, dtype=np.int64), np.array([0.5])
+    ).tolist() == [False]
+
+
+def test_memory_is_bounded_and_the_sample_is_fair() -> None:
+    rng = np.random.default_rng(3)
+    buffer, x = Buffer(60, 60, most=1000), rng.normal(100, 10, 20_000)
+    for number, part in enumerate(np.array_split(x, 40)):
+        keys = np.where(np.arange(part.size) == 0, "rare", "common")
+        buffer = buffer.add(np.full(part.size, 1.0), keys, {"x": part}, (number,))
+        assert len(buffer) <= 1000
+    staged = buffer.take(60, ByConcept(0.02))
+    assert staged.arrived == 20_000
+    common = staged.columns["x"][staged.names[staged.group] == "common"]
+    assert common.mean() == pytest.approx(100, abs=4 * 10 / np.sqrt(common.size))
+    assert (staged.names[staged.group] == "rare").sum() == 40
+
+
+def test_a_sample_has_the_size_asked_for_and_is_even() -> None:
+    """Each of twenty tuples is among the five as often as any other."""
+    rng, seen = np.random.default_rng(5), np.zeros(20)
+    group = np.zeros(20, dtype=np.int64)
+    for _ in range(4000):
+        kept = shed(group, np.array([5.0]), rng.random(20))
+        assert kept.sum() == 5
+        seen += kept
+    assert seen == pytest.approx(np.full(20, 1000), abs=5 * np.sqrt(4000 * 0.25 * 0.75))
+
+
+def test_unknown_ways_of_shedding_are_refused() -> None:
+    with pytest.raises(PenstockError, match="concept, uniform, none"):
+        shedder("random", 0.1)
+    with pytest.raises(PenstockError, match="share of the window"):
+        shedder("concept", 3)
