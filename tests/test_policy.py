@@ -1,8 +1,10 @@
 """BALANCE-SIC in its three forms, against each other, the seeds and a linear program."""
 
-import time
-from collections.abc import Callable
+import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -286,33 +288,13 @@ def test_the_level_of_many_layers(seed: int) -> None:
 # --- speed: ratios inside one run ------------------------------------------------------------
 
 
-def _large(strata: int) -> Demand:
-    rng = np.random.default_rng(strata)
-    queries = strata // 100
-    return Demand.of(
-        Queries.of(rng.random(queries) * 0.3),
-        rng.integers(0, queries, strata),
-        rng.integers(1, 100, strata),
-        rng.random(strata) / 1000,
-        rng.random(strata) + 0.1,
-    )
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
 def test_speed_against_a_plain_sort() -> None:
-    """Whatever else the machine does, it does to all three: the best of interleaved rounds."""
-    keys = np.random.default_rng(0).random(100_000)
-    small, large = _large(100_000), _large(1_000_000)
-    works: list[Callable[[], object]] = [
-        lambda: np.argsort(keys),
-        lambda: BalanceSic().rates(small, small.total_cost() / 3),
-        lambda: BalanceSic().rates(large, large.total_cost() / 3),
-    ]
-    sort, hundred, million = np.min([[_seconds(work) for work in works] for _ in range(20)], axis=0)
+    """In a process of its own: what other tests left in memory slows large arrays down."""
+    told = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("speed.py"))],
+        capture_output=True,
+        check=True,
+    )
+    sort, hundred, million = json.loads(told.stdout)
     assert hundred <= 8 * sort, f"100,000 strata take {hundred / sort:.1f} sorts"
     assert million <= 13 * hundred, f"a million takes {million / hundred:.1f} times 100,000"
