@@ -11,7 +11,7 @@ from penstock.bench import harness as h
 
 KEYS = 1000
 ROUNDS = 6
-"""Of which the first warms the JVM up and does not count."""
+"""Of which the first warms the JVM up and does not count; a run of seconds has one in all."""
 SMALL, LARGE = 0.25, 4.0
 """Batches between which slopes are taken, in what the plain job manages in an interval."""
 SLOPES = ("all admitted", "all shed", "source")
@@ -25,7 +25,8 @@ VARIANTS = [
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     same = _row_for_row(spark, seconds / 4)
     size = round(h.throughput(_job(spark, 200_000, None), seconds / 4, "calibration") * 0.8)
-    rounds = [_round(spark, size, seconds / 9, number) for number in range(_rounds_in(seconds))][1:]
+    count = ROUNDS if seconds >= 30 else 1
+    rounds = [_round(spark, size, seconds / 9, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
     figures = {name: float(np.median([each[name] for each in found])) for name in found[0]}
     return {
@@ -42,11 +43,6 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             <= 0.15,
         },
     }
-
-
-def _rounds_in(seconds: float) -> int:
-    """Few where all that is asked is whether it runs."""
-    return ROUNDS if seconds >= 30 else 2
 
 
 def _round(spark: SparkSession, size: int, seconds: float, number: int) -> dict[str, list[float]]:

@@ -248,7 +248,8 @@ class Site:
         self._hear()
         with self._lock:
             report = self._books.report(self._jobs, self.ledger, self.settings, self._state)
-            return {**report, "guards": [guard.report() for guard in self._guards]}
+            guards = [guard.report() for guard in self._guards]
+            return {**report, "guards": guards} if guards else report
 
     # --- the loop ----------------------------------------------------------------------------
 
