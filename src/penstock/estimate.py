@@ -6,10 +6,13 @@ that arrived, and ``Σ w(w-1) x²``, over the admitted, is unbiased for the vari
 Mean, variance and covariance are smooth functions of such sums; to first order each is a sum of
 its tuples' *influences*, whose variance is estimated in the same way. One pass is enough, and
 estimates of parts add up: ``merged == whole``.
+
+Intervals are Student's, with the effective number of tuples ``(Σ w(w-1))² / Σ (w(w-1))²`` for
+degrees of freedom, less one where the spread is taken about the estimate itself.
 """
 
 from dataclasses import dataclass, field, replace
-from math import sqrt
+from math import inf, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -17,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.types import Floats
+from penstock.weighted import student
 
 
 class Estimate(NamedTuple):
@@ -27,8 +31,10 @@ class Estimate(NamedTuple):
     high: float
 
     @classmethod
-    def around(cls, value: float, variance: float, confidence: float) -> "Estimate":
-        half = _z(confidence) * sqrt(max(variance, 0.0))
+    def around(
+        cls, value: float, variance: float, confidence: float, freedom: float
+    ) -> "Estimate":
+        half = student(_z(confidence), 1.0 / max(freedom, 1.0)) * sqrt(max(variance, 0.0))
         return cls(value, value - half, value + half)
 
 
@@ -58,6 +64,8 @@ class Sample:
     origin: tuple[float, float] = (0.0, 0.0)
     first: Floats = field(default_factory=_zeros)
     second: Floats = field(default_factory=_zeros)
+    squared: float = 0.0
+    """``Σ (w(w-1))²``."""
 
     def update(
         self, x: npt.ArrayLike, y: npt.ArrayLike | None = None, *, weight: npt.ArrayLike = 1.0
@@ -72,19 +80,32 @@ class Sample:
             self,
             first=self.first + np.einsum("n,ni,nj->ij", w, powers_x, powers_y),
             second=self.second + np.einsum("n,ni,nj->ij", w * (w - 1), powers_x, powers_y),
+            squared=self.squared + float(((w * (w - 1)) ** 2).sum()),
         )
 
     def __add__(self, other: "Sample") -> "Sample":
         if self.origin != other.origin:
             raise ValueError(f"samples about {self.origin} and {other.origin} do not add up")
-        return replace(self, first=self.first + other.first, second=self.second + other.second)
+        return replace(
+            self,
+            first=self.first + other.first,
+            second=self.second + other.second,
+            squared=self.squared + other.squared,
+        )
+
+    @property
+    def effective(self) -> float:
+        """How many equal tuples would tell as much about what was not admitted."""
+        return float(self.second[0, 0]) ** 2 / self.squared if self.squared else inf
 
     def count(self, confidence: float = 0.95) -> Estimate:
-        return Estimate.around(float(self.first[0, 0]), float(self.second[0, 0]), confidence)
+        value, variance = float(self.first[0, 0]), float(self.second[0, 0])
+        return Estimate.around(value, variance, confidence, self.effective)
 
     def sum(self, confidence: float = 0.95) -> Estimate:
         x = np.array([self.origin[0], 1.0, 0.0])
-        return Estimate.around(float(x @ self.first[:, 0]), self._variance_of(x, _ONE), confidence)
+        value, variance = float(x @ self.first[:, 0]), self._variance_of(x, _ONE)
+        return Estimate.around(value, variance, confidence, self.effective)
 
     def mean(self, confidence: float = 0.95) -> Estimate:
         """Of x; not a number where nothing was admitted."""
@@ -92,7 +113,7 @@ class Sample:
             return _NOTHING
         centre = self._centre()[0]
         variance = self._variance_of(np.array([-centre, 1.0, 0.0]), _ONE) / self.first[0, 0] ** 2
-        return Estimate.around(self.origin[0] + centre, variance, confidence)
+        return self._about_itself(self.origin[0] + centre, variance, confidence)
 
     def variance(self, confidence: float = 0.95) -> Estimate:
         """Population variance of x, for a sample that was updated without y."""
@@ -113,7 +134,11 @@ class Sample:
             - 2 * value * float(x @ self.second @ y)
             + value**2 * float(self.second[0, 0])
         )
-        return Estimate.around(value, variance / total**2, confidence)
+        return self._about_itself(value, variance / total**2, confidence)
+
+    def _about_itself(self, value: float, variance: float, confidence: float) -> Estimate:
+        left = max(1.0 - 1.0 / self.effective, 0.5)
+        return Estimate.around(value, variance / left, confidence, self.effective * left)
 
     def _centre(self) -> tuple[float, float]:
         total = self.first[0, 0]

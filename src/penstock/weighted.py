@@ -6,6 +6,11 @@ is that of ``penstock.estimate``, which is the oracle in the tests: ``w`` is one
 where a tuple does not count; ``Σ w(w-1) f²`` is the variance of ``Σ w f`` for any influence f.
 
 Where every weight is 1 the second-order aggregates are Spark's own, to the last digit.
+
+An interval is Student's. A few tuples, or a few heavy ones among many light ones, say little about
+what was not admitted; the *doubt* is one over the effective number of tuples behind a variance,
+``Σ (w(w-1))² / (Σ w(w-1))²``: one over n for n tuples of one weight, nearly 1 where a single heavy
+tuple speaks for all.
 """
 
 from collections.abc import Mapping
@@ -46,30 +51,41 @@ class Weighted(Generic[E]):
 
     value: E
     variance: E | None = None
+    doubt: E | None = None
+    """One over the degrees of freedom of the variance."""
+
+
+def student(z: float, doubt: E) -> E:
+    """Student's quantile where the normal one is z: Fisher's expansion to the second order."""
+    first, second = (z**3 + z) / 4.0, (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
+    quantile: E = (doubt * second + first) * doubt + z
+    return quantile
 
 
 def bounds(algebra: Algebra[E], found: Weighted[E], confidence: float) -> tuple[E, E]:
     """The interval that holds the truth with this confidence; for an estimate with a variance."""
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is a share such as 0.95, not {confidence}")
-    if found.variance is None:
+    if found.variance is None or found.doubt is None:
         raise ValueError("no sound interval is known for this aggregate")
     spread = algebra.call("greatest", found.variance, algebra.literal(0.0))
     value = algebra.call("double", found.value)
-    half = algebra.call("sqrt", spread) * NormalDist().inv_cdf(0.5 + confidence / 2)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    half = student(z, found.doubt) * algebra.call("sqrt", spread)
     return value - half, value + half
 
 
 def count(f: Algebra[E], w: E) -> Weighted[E]:
     """How many arrived: ``Σw``, rounded to a whole number."""
     total = f.call("coalesce", f.call("round", f.call("sum", w)), f.literal(0))
-    return Weighted(f.call("bigint", total), f.call("coalesce", _sum(f, _extra(w)), f.literal(0.0)))
+    variance = f.call("coalesce", _sum(f, _extra(w)), f.literal(0.0))
+    return Weighted(f.call("bigint", total), variance, _doubt(f, w))
 
 
 def total(f: Algebra[E], x: E, w: E) -> Weighted[E]:
     """``Σwx``."""
     x = f.call("double", x)
-    return Weighted(_sum(f, w * x), _sum(f, _extra(w) * x * x))
+    return Weighted(_sum(f, w * x), _sum(f, _extra(w) * x * x), _doubt(f, _where_all(f, w, x)))
 
 
 def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
@@ -78,7 +94,7 @@ def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
     size = _sum(f, w)
     centre: E = _sum(f, w * x) / size
     spread = _spread(f, w, {(1, 0): None, (0, 0): _minus(f, centre)}, x, x)
-    return Weighted(centre, spread / (size * size))
+    return _about_itself(f, w, centre, spread / (size * size))
 
 
 def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weighted[E]:
@@ -226,4 +242,16 @@ def _whole(f: Algebra[E], w: E, native: E, weighted: E) -> E:
 
 
 def _exact(f: Algebra[E], w: E, native: E, weighted: E, spread: E) -> Weighted[E]:
-    return Weighted(_whole(f, w, native, weighted), spread)
+    return _about_itself(f, w, _whole(f, w, native, weighted), spread)
+
+
+def _doubt(f: Algebra[E], w: E) -> E:
+    once, squared = _sum(f, _extra(w)), _sum(f, _extra(w) * _extra(w))
+    return f.call("coalesce", f.call("try_divide", squared, once * once), f.literal(0.0))
+
+
+def _about_itself(f: Algebra[E], w: E, value: E, spread: E) -> Weighted[E]:
+    """An estimate whose spread was taken about that very estimate: one tuple's worth is used up."""
+    doubt = _doubt(f, w)
+    left = f.call("greatest", doubt * -1.0 + 1.0, f.literal(0.5))
+    return Weighted(value, spread / left, f.call("least", doubt / left, f.literal(1.0)))
