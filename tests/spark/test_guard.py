@@ -22,14 +22,12 @@ from penstock.types import PenstockError, Stratum
 from tests.spark.support import file_stream, write_batches
 
 pa: Any = import_module("pyarrow")
-COSTS = {"slow": 0.008, "fast": 0.001}
+COSTS = {"slow": 0.04, "fast": 0.002}
 
 
 def work(row: Mapping[str, Any]) -> float:
-    """So many milliseconds of processor time, by the tuple's kind."""
-    end = time.perf_counter() + {"slow": 0.008, "fast": 0.001}[row["kind"]]
-    while time.perf_counter() < end:
-        pass
+    """Waits for an answer, by the tuple's kind; a busy machine makes that hardly longer."""
+    time.sleep({"slow": 0.04, "fast": 0.002}[row["kind"]])
     return float(row["n"]) * 2
 
 
@@ -78,12 +76,12 @@ def test_without_overload_it_is_the_function(
 def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
-    """1,200 tuples a batch are three seconds of work and more; the average wait is to be 300 ms."""
-    stream = _stream(spark, tmp_path, 3, 1200).repartition(2)
+    """400 tuples are over two seconds for each of two tasks; the average wait is to be 300 ms."""
+    stream = _stream(spark, tmp_path, 3, 400).repartition(2)
     guarded = site.guard(stream, work, key="kind", latency="300ms", inputs=["kind", "n"])
     rows = _all(spark, guarded, "guard_shed")
     (report,) = site.report()["guards"]
-    assert report["arrived"] == 3600
+    assert report["arrived"] == 1200
     assert report["kept"] == len(rows)
     assert 0.1 < report["shed_share"] < 1.0
     assert report["mean_wait_ms"] < 400
@@ -92,7 +90,7 @@ def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
     prints = keys.select("kind", sf.xxhash64("kind").alias("print")).collect()
     _plausible({row["kind"]: guard.cost_of(row["print"]) for row in prints})
     kept = {kind: sum(row["kind"] == kind for row in rows) for kind in COSTS}
-    assert kept["slow"] / 900 < kept["fast"] / 2700  # the dear ones went first
+    assert kept["slow"] / 300 < kept["fast"] / 900  # the dear ones went first
 
 
 def test_a_tuple_without_an_arrival_has_just_come(
