@@ -31,9 +31,7 @@ class Estimate(NamedTuple):
     high: float
 
     @classmethod
-    def around(
-        cls, value: float, variance: float, confidence: float, freedom: float
-    ) -> "Estimate":
+    def around(cls, value: float, variance: float, confidence: float, freedom: float) -> "Estimate":
         half = student(_z(confidence), 1.0 / max(freedom, 1.0)) * sqrt(max(variance, 0.0))
         return cls(value, value - half, value + half)
 

@@ -231,15 +231,22 @@ def run_for(
             time.sleep(0.25)
             if watch is not None:
                 watch()
-            last = query.lastProgress
+            last = _last_batch(query)
             if last is not None and not warm:
                 warm, end = True, time.time() + seconds
-            if last is not None and time.time() >= end and last["batchId"] < batches:
+            if last is not None and time.time() >= end and last < batches:
                 end = min(time.time() + 1, give_up)
         if not query.isActive and query.exception() is not None:
             raise RuntimeError(str(query.exception()))
         query.stop()
         return query
+
+
+def _last_batch(query: StreamingQuery) -> int | None:
+    """Without reading all that is known of it, which takes long with thousands of strata."""
+    wrapped: Any = query
+    progress = wrapped._jsq.lastProgress()
+    return None if progress is None else int(progress.batchId())
 
 
 def run_plain(

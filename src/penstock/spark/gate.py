@@ -9,6 +9,7 @@ Everything is counted in one ``observe`` in front of the filter, which also keep
 pushing the filter down and evaluating the look-up twice.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -205,12 +206,17 @@ class Gate:
                 metrics.append(values_metric())
         if self.keys.only:
             return metrics
+        return [*metrics, *self._tally("_number", "numbers"), *self._tally("_name", "names")]
+
+    def _tally(self, column: str, name: str) -> list[Column]:
+        """Its values, and how often each was seen, as two texts: Spark takes tens of milliseconds
+        to write thousands of structs into a progress report.
+        """
         most = 2 * self.most_strata + 2  # exact while fewer than three quarters are in use
-        top = f"approx_top_k({{}}, {most}, {2 * most})"
+        top = sf.expr(f"approx_top_k({column}, {most}, {2 * most})")
         return [
-            *metrics,
-            sf.expr(top.format("_number")).alias("numbers"),
-            sf.expr(top.format("_name")).alias("names"),
+            sf.to_json(top["item"]).alias(name),
+            sf.to_json(top["count"]).alias(f"{name}_seen"),
         ]
 
     def shipment(self, plan: Plan, counting: bool) -> Shipment:
@@ -285,21 +291,14 @@ class Gate:
         self._admitted = admitted
         if self.keys.only:
             return {self.keys.only: Count(arrived, admitted)} if arrived else {}
-        tally: dict[Stratum, list[int]] = {}
-        for entry in metrics["numbers"]:
-            if entry["item"] is not None:
-                table, strata = self._shipped[int(metrics["version"])]
-                place, kept = divmod(int(entry["item"]), 2)
-                stratum = strata[table.ordinals[place] - 1]
-                tally.setdefault(stratum, [0, 0])[kept] += int(entry["count"])
-        for entry in metrics["names"]:
-            if entry["item"] is not None:
-                kept_text, fingerprint, *name = entry["item"].split(SEPARATOR, 4)
-                stratum = Stratum(*name)
-                self._meet(stratum, int(fingerprint, 16))
-                if self.concept is None or stratum in self.fingerprints:
-                    tally.setdefault(stratum, [0, 0])[int(kept_text)] += int(entry["count"])
-        counted = {s: Count(shed + kept, kept) for s, (shed, kept) in tally.items()}
+        counted = self._numbered(metrics)
+        for text, seen in _pairs(metrics, "names"):
+            kept, fingerprint, *name = text.split(SEPARATOR, 4)
+            stratum = Stratum(*name)
+            self._meet(stratum, int(fingerprint, 16))
+            if self.concept is None or stratum in self.fingerprints:
+                before = counted.get(stratum, Count(0, 0))
+                counted[stratum] = Count(before.arrived + seen, before.admitted + seen * int(kept))
         rest = Count(
             arrived - sum(count.arrived for count in counted.values()),
             admitted - sum(count.admitted for count in counted.values()),
@@ -307,6 +306,20 @@ class Gate:
         if rest.arrived > 0:
             counted[REST if self.concept is None else self.keys.rest._replace(group=OTHERS)] = rest
         return counted
+
+    def _numbered(self, metrics: Mapping[str, Any]) -> dict[Stratum, Count]:
+        """Of strata that were in the table: place and decision come back as one number."""
+        pairs = _pairs(metrics, "numbers")
+        if not pairs:
+            return {}
+        table, strata = self._shipped[int(metrics["version"])]
+        numbers, seen = np.array(pairs, dtype=np.int64).T
+        ordinals = table.ordinals[numbers // 2] - 1
+        arrived = np.bincount(ordinals, seen, len(strata)).astype(np.int64)
+        admitted = np.bincount(ordinals, seen * (numbers % 2), len(strata)).astype(np.int64)
+        there = np.flatnonzero(arrived)
+        counts = map(Count, arrived[there].tolist(), admitted[there].tolist())
+        return dict(zip(map(strata.__getitem__, there.tolist()), counts, strict=True))
 
     def by_stratum(self, values: Mapping[int, Value]) -> dict[Stratum, Value]:
         """What is known by fingerprint, by the strata that it knows."""
@@ -339,6 +352,11 @@ ONLY_PLACE = 1
 
 REST = Stratum("", "")
 """Tuples that arrived while nobody counted by stratum, or that were one stratum too many."""
+
+
+def _pairs(metrics: Mapping[str, Any], name: str) -> list[tuple[Any, int]]:
+    seen = zip(json.loads(metrics[name]), json.loads(metrics[f"{name}_seen"]), strict=True)
+    return [pair for pair in seen if pair[0] is not None]
 
 
 def _column(value: Column | str) -> Column:

@@ -77,6 +77,10 @@ class Wire:
         start_callbacks(self._gateway)
         self._next_plan = next_plan
         self._expressions: Any = self._jvm.org.apache.spark.sql.catalyst.expressions
+        self._buffers: Any = self._jvm.java.nio.ByteBuffer  # a name costs several trips to the JVM
+        self._arrays: Any = self._expressions.UnsafeArrayData
+        self._table: tuple[Table, Any] | None = None
+        """The table that was sent last, and its keys in the JVM."""
         self._in_force, self._literal = self._mutable_literal()
         self._tick_name = f"penstock_tick_{next(_numbers)}"
         self._ticker = _Ticker(self)
@@ -116,7 +120,7 @@ class Wire:
         row.update(0, shipment.open)
         row.update(1, version)
         row.setLong(2, shipment.table.mask)  # an update would pass a small number as a Java int
-        row.update(3, self._array(shipment.table.keys))
+        row.update(3, self._keys(shipment.table))
         row.update(4, self._array(shipment.thresholds))
         row.update(5, self._array(shipment.sic))
         row.update(6, self._array(np.array([shipment.look])))
@@ -135,15 +139,20 @@ class Wire:
         values = self._gateway.new_array(self._jvm.java.lang.Object, fields)
         return self._expressions.GenericInternalRow(values)
 
+    def _keys(self, table: Table) -> Any:
+        if self._table is None or self._table[0] is not table:
+            self._table = table, self._array(table.keys)
+        return self._table[1]
+
     def _array(self, values: Ints | Floats) -> Any:
         """As one block of bytes: element by element would take a second for 100,000 strata."""
         real = values.dtype.kind == "f"
         data = values.astype(">f8" if real else ">i8").tobytes()
-        buffer = self._jvm.java.nio.ByteBuffer.wrap(data)
+        buffer = self._buffers.wrap(data)
         kind = self._jvm.double if real else self._jvm.long
         array = self._gateway.new_array(kind, values.size)
         (buffer.asDoubleBuffer() if real else buffer.asLongBuffer()).get(array)
-        return self._expressions.UnsafeArrayData.fromPrimitiveArray(array)
+        return self._arrays.fromPrimitiveArray(array)
 
 
 class _Ticker:
