@@ -92,6 +92,20 @@ BROKEN = [
         ":20: queries.fares.flor: unknown key; did you mean 'floor'?",
     ),
     Broken(
+        "a concept's windows do not fit",
+        "    floor: 0.1",
+        "    concept: {window: 10s, slide: 3s}",
+        ":20: queries.fares.concept: a window of 10s is no multiple of its slide 3s",
+    ),
+    Broken(
+        "a concept's column",
+        "    floor: 0.1",
+        "    concept: {window: 10s, error: 5%, value: fahrt}",
+        ":20: queries.fares.concept: value='fahrt' is no number here: unknown column 'fahrt'; "
+        "did you mean 'fare'?",
+        spark=True,
+    ),
+    Broken(
         "unknown key in a list",
         "factor: 5",
         "times: 5",

@@ -30,6 +30,7 @@ from penstock.spark.wire import Wire
 from penstock.types import Plan, Stratum
 
 INTERVAL = 1.0
+TRIGGER = f"{round(INTERVAL * 1000)} milliseconds"
 READING = "id long, key string, value double, unit string, note string"
 CATALOGUE = [f"calibrated at site {n}, batch of the {n % 4} series" for n in range(6)]
 """Texts that the heavy job compares every tuple's note with."""
@@ -242,6 +243,11 @@ def run_for(
         return query
 
 
+def wait(seconds: float, say: str) -> None:
+    print(f"  {say} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+    time.sleep(seconds)
+
+
 def _last_batch(query: StreamingQuery) -> int | None:
     """Without reading all that is known of it, which takes long with thousands of strata."""
     wrapped: Any = query
@@ -252,9 +258,8 @@ def _last_batch(query: StreamingQuery) -> int | None:
 def run_plain(
     frame: DataFrame, seconds: float, say: str = "plain", batches: int = 1
 ) -> StreamingQuery:
-    trigger = f"{round(INTERVAL * 1000)} milliseconds"
     return run_for(
-        lambda directory: sink(frame, directory).trigger(processingTime=trigger).start(),
+        lambda directory: sink(frame, directory).trigger(processingTime=TRIGGER).start(),
         seconds,
         say=say,
         batches=batches,

@@ -104,7 +104,7 @@ def _source_alone(spark: SparkSession, rate: float, seconds: float) -> float:
             bare.writeStream.format("noop")
             .outputMode("complete")
             .option("checkpointLocation", directory + "/c")
-            .trigger(processingTime=f"{round(h.INTERVAL * 1000)} milliseconds")
+            .trigger(processingTime=h.TRIGGER)
             .start()
         ),
         seconds,

@@ -10,7 +10,7 @@ Where a pane would hold more than ``most`` tuples, those of the largest groups w
 go: what is left is a reservoir of each group, and a sample of it is one of the whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Any
@@ -95,7 +95,7 @@ class Buffer:
                 mine = np.flatnonzero(pane == number)
                 part = {name: column[mine] for name, column in columns.items()}
                 chunks.append(Chunk.of(number, key[mine], luck[mine], part))
-        return replace(self, chunks=tuple(chunks))._bounded()
+        return replace(self, chunks=tuple(chunks)).bounded()
 
     def due(self, watermark: float) -> list[float]:
         """The ends of windows that have tuples and are over, in order."""
@@ -106,8 +106,8 @@ class Buffer:
 
     def take(self, end: float, shedder: Shedder) -> Staged:
         """The tuples of a window that are to be processed."""
-        first, last = self._pane(end - self.length), self._pane(end) - 1
-        chunks = [chunk for chunk in self.chunks if first <= chunk.pane <= last]
+        panes = self.panes(end)
+        chunks = [chunk for chunk in self.chunks if chunk.pane in panes]
         names, sizes, groups = _concept(chunks)
         limits = shedder.limits(sizes)
         some = [c.below(limits[own]) for c, own in zip(chunks, groups, strict=True)]
@@ -126,23 +126,24 @@ class Buffer:
 
     def without(self, end: float) -> "Buffer":
         """After the window that ends there was processed: what no later one needs is gone."""
-        oldest = self._pane(end - self.length) + 1
-        kept = tuple(chunk for chunk in self.chunks if chunk.pane >= oldest)
+        oldest = self.panes(end).start
+        kept = tuple(chunk for chunk in self.chunks if chunk.pane > oldest)
         return replace(self, chunks=kept, done=max(self.done, end))
 
     def __len__(self) -> int:
         return sum(chunk.key.size for chunk in self.chunks)
 
-    def _pane(self, time: float) -> int:
-        return floor(time / self.slide + 1e-9)
+    def panes(self, end: float) -> range:
+        """Of the window that ends there."""
+        after = floor(end / self.slide + 1e-9)
+        return range(after - round(self.length / self.slide), after)
 
     def _ends(self) -> list[float]:
         panes = {chunk.pane for chunk in self.chunks}
-        overlap = round(self.length / self.slide)
-        ends = {(pane + 1 + later) * self.slide for pane in panes for later in range(overlap)}
-        return sorted(end for end in ends if end > self.done)
+        return window_ends(panes, self.length, self.slide, self.done)
 
-    def _bounded(self) -> "Buffer":
+    def bounded(self) -> "Buffer":
+        """With at most as many tuples a pane as are to be stored."""
         if self.most is None:
             return self
         chunks: list[Chunk] = []
@@ -152,6 +153,13 @@ class Buffer:
                 mine = _thinned(mine, self.most * 3 // 4)
             chunks += mine
         return replace(self, chunks=tuple(chunks))
+
+
+def window_ends(panes: Iterable[int], length: float, slide: float, done: float) -> list[float]:
+    """The ends after ``done`` of the windows that these panes are part of, in order."""
+    overlap = round(length / slide)
+    ends = {(pane + 1 + later) * slide for pane in panes for later in range(overlap)}
+    return sorted(end for end in ends if end > done)
 
 
 def _concept(chunks: list[Chunk]) -> tuple[Column, Floats, list[Ints]]:

@@ -4,8 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from penstock.concept.terms import Concept
 from penstock.durations import seconds
 from penstock.sizes import amount
+from penstock.types import PenstockError
 
 
 def _duration(value: Any) -> float:
@@ -134,6 +136,31 @@ class Sink(Model):
     options: dict[str, Option] = {}
 
 
+class Windows(Model):
+    """How the groups of a query's windows share what is kept; see ``penstock.Concept``."""
+
+    window: float | str
+    slide: float | str | None = None
+    by: Literal["equal", "neyman"] = "equal"
+    keep: float | str | None = None
+    error: float | str | None = None
+    confidence: float = 0.95
+    value: str | None = None
+    time: str | None = None
+    join: bool = False
+
+    @model_validator(mode="after")
+    def _sound(self) -> "Windows":
+        try:
+            self.concept()
+        except PenstockError as error:
+            raise ValueError(str(error).removeprefix("concept: ")) from None
+        return self
+
+    def concept(self) -> Concept:
+        return Concept(**self.model_dump())
+
+
 class Query(Model):
     sql: str
     strata: Annotated[dict[str, Names], BeforeValidator(_strata)] = {}
@@ -143,6 +170,8 @@ class Query(Model):
     ceiling: Share | None = None
     bounds: Annotated[float | None, BeforeValidator(_confidence)] = None
     """The confidence of intervals: true is 95 %."""
+    concept: Windows | None = None
+    """Where the strata are the groups of the query's windows, of which none may disappear."""
     one_to_one: bool = False
     """A promise: no tuple of a join has more than one partner."""
     mode: Literal["append", "update", "complete"] = "append"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -12,6 +13,7 @@ from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
 from penstock.concept import Concept
 from penstock.durations import seconds
+from penstock.spark.complaints import told
 from penstock.spark.gate import SIC, WEIGHT, Gate
 from penstock.types import PenstockError
 
@@ -96,8 +98,8 @@ def concept(given: Concept, stream: DataFrame) -> Concept:
         if text is not None:
             try:
                 stream.select(sf.expr(text).cast("double"))
-            except Exception as error:
-                reason = str(error).splitlines()[0]
+            except PySparkException as error:
+                reason = told(error)
                 raise PenstockError(
                     f"concept: {name}={text!r} is no number here: {reason}"
                 ) from None

@@ -117,7 +117,11 @@ class Gate:
     """In the last batch."""
 
     def admit(self, stream: DataFrame, wire: Wire) -> DataFrame:
-        """The stream with what is shed left out, and the rest stamped."""
+        """The stream with what is shed left out, and the rest stamped.
+
+        Where the gate is idle nothing refers to what was looked up and decided, and the optimizer
+        takes all of that out: what is left is a counter.
+        """
         columns = [sf.col(f"`{name}`") for name in stream.columns]
         looked_up = self._only(stream, wire) if self.keys.only else self._look_up(stream, wire)
         lucky = self.keys.luck() <= sf.col("_threshold")
@@ -127,59 +131,54 @@ class Gate:
         counted = decided.select(
             *columns, "_place", "_threshold", "_admitted", *self._countable(), *self._seen(wire)
         ).observe(self.name, *self._metrics(wire))
-        return counted.where("_admitted").select(
+        idle = self._idle(wire)
+        return counted.where(idle | sf.col("_admitted")).select(
             *columns,
-            sf.when(sf.col("_threshold") == ALWAYS, sf.lit(1.0))
+            sf.when(idle | (sf.col("_threshold") == ALWAYS), sf.lit(1.0))
             .otherwise(sf.lit(2.0**63) / (sf.col("_threshold").cast("double") + 1))
             .alias(WEIGHT),
-            sf.get(wire.plan("sic"), sf.col("_place")).alias(SIC),
+            sf.get(wire.plan("sic"), sf.when(idle, sf.lit(0)).otherwise(sf.col("_place"))).alias(
+                SIC
+            ),
         )
 
+    def _idle(self, wire: Wire) -> Column:
+        """It stands open, and need not know a tuple's stratum to stamp it."""
+        return wire.is_open if self.keys.same_value else sf.lit(False)
+
     def _only(self, stream: DataFrame, wire: Wire) -> DataFrame:
-        rate = sf.when(wire.is_open, sf.lit(ALWAYS)).otherwise(
-            sf.get(wire.plan("thresholds"), sf.lit(ONLY_PLACE))
-        )
         return stream.select(
             "*",
             sf.lit(ONLY_PLACE).alias("_place"),
-            rate.alias("_threshold"),
+            sf.get(wire.plan("thresholds"), sf.lit(ONLY_PLACE)).alias("_threshold"),
         )
 
     def _look_up(self, stream: DataFrame, wire: Wire) -> DataFrame:
         """One ``select`` a step: Spark keeps them apart, and evaluates each once."""
         key, mask, keys = sf.col("_fingerprint"), wire.plan("mask"), wire.plan("keys")
-        fingerprint = self.keys.fingerprint()
-        if self.keys.same_value:  # then an open gate need not know the stratum to stamp a tuple
-            fingerprint = sf.when(wire.is_open, sf.lit(None).cast("bigint")).otherwise(fingerprint)
         place_1 = (key.bitwiseAND(mask) + 1).cast("int")
         place_2 = (sf.shiftrightunsigned(key, 32).bitwiseAND(mask) + 1).cast("int")
         return (
-            stream.select("*", fingerprint.alias("_fingerprint"))
+            stream.select("*", self.keys.fingerprint().alias("_fingerprint"))
             .select(
                 "*",
-                sf.when(key.isNull(), sf.lit(0))
-                .when(sf.get(keys, place_1) == key, place_1)
+                sf.when(sf.get(keys, place_1) == key, place_1)
                 .when(sf.get(keys, place_2) == key, place_2)
                 .otherwise(sf.lit(0))
                 .alias("_place"),
             )
-            .select(
-                "*",
-                sf.when(key.isNull(), sf.lit(ALWAYS))
-                .otherwise(sf.get(wire.plan("thresholds"), sf.col("_place")))
-                .alias("_threshold"),
-            )
+            .select("*", sf.get(wire.plan("thresholds"), sf.col("_place")).alias("_threshold"))
         )
 
     def _countable(self) -> list[Column]:
-        """What is counted a stratum: known ones by number, others by name, none in an open gate."""
+        """What is counted a stratum: known ones by number, others by name."""
         if self.keys.only:
             return []
         known = sf.col("_place") > 0
         admitted = sf.col("_admitted").cast("int")
         number = sf.when(known, (sf.col("_place") * 2 + admitted).cast("bigint"))
         name = sf.when(
-            ~known & sf.col("_fingerprint").isNotNull(),
+            ~known,
             self.keys.name(admitted.cast("string"), sf.hex(sf.col("_fingerprint"))),
         )
         return [number.alias("_number"), name.alias("_name")]
@@ -198,7 +197,7 @@ class Gate:
         metrics = [
             sf.max(wire.version()).alias("version"),
             sf.count(sf.lit(1)).alias("arrived"),
-            sf.count_if(sf.col("_admitted")).alias("admitted"),
+            sf.count(sf.when(self._idle(wire) | sf.col("_admitted"), 1)).alias("admitted"),
         ]
         if self.concept is not None:
             metrics.append(clock_metric(self.concept))
@@ -206,18 +205,21 @@ class Gate:
                 metrics.append(values_metric())
         if self.keys.only:
             return metrics
-        return [*metrics, *self._tally("_number", "numbers"), *self._tally("_name", "names")]
+        return [
+            *metrics,
+            self._tally("_number", "bigint", wire).alias("numbers"),
+            self._tally("_name", "string", wire).alias("names"),
+        ]
 
-    def _tally(self, column: str, name: str) -> list[Column]:
-        """Its values, and how often each was seen, as two texts: Spark takes tens of milliseconds
-        to write thousands of structs into a progress report.
+    def _tally(self, column: str, kind: str, wire: Wire) -> Column:
+        """Its values, each with how often it was seen, as a text of pairs: Spark takes tens of
+        milliseconds to write thousands of structs into a progress report.
         """
         most = 2 * self.most_strata + 2  # exact while fewer than three quarters are in use
-        top = sf.expr(f"approx_top_k({column}, {most}, {2 * most})")
-        return [
-            sf.to_json(top["item"]).alias(name),
-            sf.to_json(top["count"]).alias(f"{name}_seen"),
-        ]
+        counted = sf.when(~self._idle(wire), sf.col(column))
+        top = sf.call_function("approx_top_k", counted, sf.lit(most), sf.lit(2 * most))
+        pairs = sf.transform(top, lambda e: sf.array(e["item"], e["count"].cast(kind)))
+        return sf.to_json(pairs)
 
     def shipment(self, plan: Plan, counting: bool) -> Shipment:
         """The plan in this gate's terms; ``counting`` keeps an open gate from looking away."""
@@ -292,7 +294,7 @@ class Gate:
         if self.keys.only:
             return {self.keys.only: Count(arrived, admitted)} if arrived else {}
         counted = self._numbered(metrics)
-        for text, seen in _pairs(metrics, "names"):
+        for text, seen in _pairs(metrics["names"]):
             kept, fingerprint, *name = text.split(SEPARATOR, 4)
             stratum = Stratum(*name)
             self._meet(stratum, int(fingerprint, 16))
@@ -309,7 +311,7 @@ class Gate:
 
     def _numbered(self, metrics: Mapping[str, Any]) -> dict[Stratum, Count]:
         """Of strata that were in the table: place and decision come back as one number."""
-        pairs = _pairs(metrics, "numbers")
+        pairs = _pairs(metrics["numbers"])
         if not pairs:
             return {}
         table, strata = self._shipped[int(metrics["version"])]
@@ -354,9 +356,8 @@ REST = Stratum("", "")
 """Tuples that arrived while nobody counted by stratum, or that were one stratum too many."""
 
 
-def _pairs(metrics: Mapping[str, Any], name: str) -> list[tuple[Any, int]]:
-    seen = zip(json.loads(metrics[name]), json.loads(metrics[f"{name}_seen"]), strict=True)
-    return [pair for pair in seen if pair[0] is not None]
+def _pairs(text: str) -> list[tuple[Any, int]]:
+    return [(item, int(seen)) for item, seen in json.loads(text) if item is not None]
 
 
 def _column(value: Column | str) -> Column:

@@ -6,20 +6,20 @@ Spark makes before it starts a query.
 """
 
 import os
-import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from penstock.job_file.load import Loaded, view
 from penstock.job_file.model import Sink
+from penstock.spark import arguments
 from penstock.spark.answers import answer
+from penstock.spark.complaints import hint, line_of, told
 from penstock.spark.gate import SIC, WEIGHT
 from penstock.spark.streams import behind, identity, located, read, strata
 from penstock.types import PenstockError
@@ -33,6 +33,7 @@ def check(spark: SparkSession, loaded: Loaded) -> Schemas:
     streams = {name: _source(spark, loaded, name) for name in job.sources}
     for name in job.queries:
         _strata(loaded, name, streams)
+        _concept(loaded, name, streams)
         _sink(spark, loaded, name)
     return {name: _query(spark, loaded, name, streams) for name in job.queries}
 
@@ -68,8 +69,19 @@ def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None
     if query.strata and not found:
         known = sorted({column for source in used for column in streams[source].columns})
         wanted = [text for texts in query.strata.values() for text in texts]
-        message = f"no source of the query has {wanted[0]!r}; {_hint(wanted[0], known)}"
+        message = f"no source of the query has {wanted[0]!r}; {hint(wanted[0], known)}"
         raise loaded.document.error(("queries", name, "strata"), message)
+
+
+def _concept(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
+    windows = loaded.job.queries[name].concept
+    for source in loaded.queries[name].sources if windows else ():
+        try:
+            arguments.concept(windows.concept(), streams[source])
+        except PenstockError as error:
+            place = ("queries", name, "concept")
+            message = str(error).removeprefix("concept: ")
+            raise loaded.document.error(place, message) from None
 
 
 def _query(
@@ -86,7 +98,7 @@ def _query(
         plain = spark.sql(rewritten.plain).schema
         _streamable(spark, answer(spark, rewritten, plain), query.mode)
     except PySparkException as error:
-        line = _line(query.sql, error)
+        line = line_of(query.sql, error)
         raise loaded.document.error(("queries", name, "sql"), told(error), line) from None
     return plain
 
@@ -139,39 +151,3 @@ def _writable(loaded: Loaded, sink: Sink, place: tuple[str, ...]) -> None:
     there = next(parent for parent in path.parents if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise loaded.document.error((*place, "path"), f"cannot write into {there}")
-
-
-# --- what Spark says, for people -----------------------------------------------------------------
-
-
-def told(error: PySparkException) -> str:
-    """One line, with a suggestion where Spark has one."""
-    parameters: Mapping[str, str] = error.getMessageParameters() or {}
-    condition = error.getCondition() or ""
-    if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
-        column = _bare(parameters.get("objectName") or parameters.get("fieldName") or "?")
-        offered = [_bare(name) for name in re.findall(r"`[^,]+`", parameters.get("proposal", ""))]
-        return f"unknown column {column!r}; {_hint(column, offered)}"
-    text = str(error).strip()
-    if isinstance(error, ParseException | AnalysisException):
-        text = text.partition("\n\n")[0]
-    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
-    text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text).partition(";\n")[0]
-    return " ".join(text.split())
-
-
-def _bare(name: str) -> str:
-    return name.replace("`", "").rpartition(".")[2]
-
-
-def _hint(name: str, known: list[str]) -> str:
-    shown = [column for column in known if column not in (WEIGHT, SIC)]
-    close = get_close_matches(name, shown, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(shown)}"
-
-
-def _line(sql: str, error: PySparkException) -> int | None:
-    """Where the text has the name that Spark complains of."""
-    name = _bare((error.getMessageParameters() or {}).get("objectName", ""))
-    lines = [number for number, line in enumerate(sql.split("\n"), 1) if name and name in line]
-    return lines[0] if lines else None

@@ -7,7 +7,7 @@ gets a line of its own with its first batch, so that a batch that is missing is 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,22 @@ class Ledger:
     def record(self, entry: Entry) -> None:
         self._entries[entry.job, entry.query, entry.batch, entry.gate] = entry
         self._append(asdict(entry))
+
+    def note(self, job: str, query: str, batch: int, gate: int, metrics: Mapping[str, Any]) -> None:
+        """What a gate has counted in a batch."""
+        arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
+        self.record(
+            Entry(
+                job=job,
+                batch=batch,
+                gate=f"gate-{gate}",
+                version=metrics["version"],
+                arrived=arrived,
+                admitted=admitted,
+                shed=arrived - admitted,
+                query=query,
+            )
+        )
 
     def _append(self, line: dict[str, Any]) -> None:
         if self._path is not None:

@@ -96,7 +96,7 @@ PATIENCE = 15.0
 
 def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: str) -> None:
     """A view of the source as this query gets it: every query has a gate of its own."""
-    source = loaded.job.sources[name]
+    source, windows = loaded.job.sources[name], loaded.job.queries[query].concept
     stream = read(spark, source, loaded.directory)
     if not source.static:
         stream = site.gate(
@@ -105,5 +105,6 @@ def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: st
             source=name,
             strata=strata(stream, name, loaded.job.queries[query]),
             id=identity(stream, source),
+            concept=windows and windows.concept(),
         )
     behind(stream, source).createOrReplaceTempView(f"`{view(query, name)}`")

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -35,10 +35,10 @@ from penstock.spark.gate import Gate, Keys
 from penstock.spark.guard import OnError
 from penstock.spark.guards import Guards
 from penstock.spark.job import SparkJob
-from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.ledger import Ledger
 from penstock.spark.listener import Listener
 from penstock.spark.memory import Memory
-from penstock.spark.recount import Checkpoint, Kept, Planned, recount
+from penstock.spark.recovery import Recovery
 from penstock.spark.wire import Shipment, Wire
 from penstock.state import State
 from penstock.types import Batch, PenstockError, Plan, Report
@@ -84,10 +84,7 @@ class Site:
         self.ledger = Ledger(self._memory.directory and self._memory.directory / "ledger.jsonl")
         self.plan = Plan()
         self._state = self._memory.recall("state", State) or State()
-        self._planned: dict[str, Planned] = self._memory.recall("plans", dict) or {}
-        self._before = dict(self._planned)
-        """What jobs had planned when the driver died; each is used once."""
-        self._recounting: dict[str, Shipment] = {}
+        self._recovery = Recovery(spark, self._memory, self.ledger)
         self._lock = threading.RLock()
         self._gates: dict[str, Gate] = {}
         self._streams: dict[str, DataFrame] = {}
@@ -205,7 +202,7 @@ class Site:
         try:
             if checkpoint is not None:
                 writer = writer.option("checkpointLocation", str(checkpoint))
-                self._catch_up(job, writer, str(checkpoint))
+                self._recovery.catch_up(job, writer, str(checkpoint), self._streams)
             trigger = f"{round(period * 1000)} milliseconds"
             job.query = writer.queryName(name).trigger(processingTime=trigger).start()
         except Exception:
@@ -255,8 +252,8 @@ class Site:
 
     def _next_shipment(self, gate: Gate) -> Shipment:
         """Called while a micro-batch is being planned; must answer whatever happens."""
-        if gate.name in self._recounting:
-            return self._recounting[gate.name]
+        if (again := self._recovery.recounting(gate)) is not None:
+            return again
         job = next((job for job in list(self._jobs.values()) if gate in job.gates), None)
         if job is None:  # started without us: nothing to compare it with
             return gate.shipment(Plan(), counting=True)
@@ -264,7 +261,7 @@ class Site:
         with self._lock:
             try:
                 self._step(job)
-                return self._decided_before(job, gate) or self._shipped(job, gate)
+                return self._recovery.decided_before(job, gate) or self._shipped(job, gate)
             except PenstockError:
                 raise  # the user's policy is wrong, and must hear of it
             except Exception:
@@ -300,74 +297,13 @@ class Site:
         if known is not None and known.batch >= job.planned:  # of another checkpoint
             jobs = {**self._state.jobs, job.name: replace(known, batch=job.planned - 1)}
             self._state = replace(self._state, jobs=jobs)
-        before = self._before.get(job.name)
-        if before is not None and before.query != query:
-            del self._before[job.name]
-        elif before is not None:
-            for number, kept in before.gates.items():
-                job.gates[number].recall(kept.shipment, kept.fingerprints)
+        self._recovery.begin(job, query)
 
     def _shipped(self, job: SparkJob, gate: Gate) -> Shipment:
         """The plan in this gate's terms; written down before the batch runs."""
         shipment = gate.shipment(self.plan, job.counted)
-        if self._memory.directory is not None and job.query is not None:
-            planned = self._planned.get(job.name)
-            if planned is None or planned.batch != job.planned:
-                planned = Planned(str(job.query.id), job.planned)
-                self._planned[job.name] = planned
-            planned.gates[job.gates.index(gate)] = Kept(shipment, gate.shipped(shipment.version))
-            self._memory.remember("plans", self._planned)
+        self._recovery.write_down(job, gate, shipment)
         return shipment
-
-    def _decided_before(self, job: SparkJob, gate: Gate) -> Shipment | None:
-        """A batch that a crash interrupted is run again under the plan that it had (law 8)."""
-        before = self._before.get(job.name)
-        if before is None:
-            return None
-        if before.batch != job.planned:
-            del self._before[job.name]
-            return None
-        kept = before.gates.get(job.gates.index(gate))
-        return None if kept is None else kept.shipment
-
-    def _catch_up(self, job: SparkJob, writer: DataStreamWriter, checkpoint: str) -> None:
-        """Counts the last batch again if the driver died before its ledger entry was written."""
-        stored, frame = Checkpoint(self.spark, checkpoint), cast(Any, writer)._df
-        query, batch = stored.query(), stored.last_committed()
-        if query is None or batch is None or not self.ledger.lacks(job.name, query, batch):
-            return
-        before = self._before.get(job.name)
-        if before is None or (before.query, before.batch) != (query, batch):
-            log.warning("batch %d of %s is not in the ledger, nor is its plan", batch, job.name)
-            return
-        names = {gate.name: number for number, gate in enumerate(job.gates)}
-        self._recounting = {name: before.gates[i].shipment for name, i in names.items()}
-        try:
-            streams = [self._streams[name] for name in names]
-            observed = recount(self.spark, streams, frame, checkpoint, batch)
-            for name, number in names.items():
-                self._record(job, query, batch, number, observed[name])
-        except Exception:
-            log.exception("batch %d of %s cannot be counted again", batch, job.name)
-        finally:
-            self._recounting = {}
-
-    def _record(
-        self, job: SparkJob, query: str, batch: int, gate: int, metrics: Mapping[str, Any]
-    ) -> None:
-        arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
-        self.ledger.record(
-            Entry(
-                job=job.name,
-                batch=batch,
-                gate=f"gate-{gate}",
-                version=metrics["version"],
-                arrived=arrived,
-                admitted=admitted,
-                shed=arrived - admitted,
-                query=query,
-            )
-        )
 
     def _hear(self) -> None:
         """Collects what finished since it was last asked."""
@@ -386,7 +322,7 @@ class Site:
                 self.recent.append(batch)
                 for number, gate in enumerate(job.gates):
                     metrics = progress.observed[gate.name]
-                    self._record(job, progress.query, progress.batch, number, metrics)
+                    self.ledger.note(job.name, progress.query, progress.batch, number, metrics)
                 self._books.note(batch)
 
     def _ended(self, run: str) -> None:

@@ -12,22 +12,28 @@ function sees each group's rows, with ``_weight`` (what each stands for). ``shed
 or "none" instead, for comparison, behind the same interface.
 
 State is bounded by ``most`` tuples a pane and shard, and evicted with the last window that needs
-it. It lives in Spark's state store, so a restart goes on where it was.
+it. It lives in Spark's state store (``transformWithState``, which needs RocksDB there): a restart
+goes on where it was, and a micro-batch writes what came in it and nothing else.
 """
 
 import pickle
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
 
-from penstock.concept.buffer import Buffer, Staged
+from penstock.concept.buffer import Buffer, Chunk, Staged, window_ends
 from penstock.concept.shedders import Shedder, shedder
 from penstock.durations import seconds
 from penstock.spark import arguments
@@ -36,7 +42,9 @@ from penstock.types import PenstockError
 Function = Callable[[pd.DataFrame], Mapping[str, Any]]
 """From the rows of a group in a window to the columns of its result."""
 SHARD, MOMENT, GROUP = "_shard", "_moment", "_group"
-STATE = "buffer binary"
+MEASURED = "kept bigint, arrived bigint, millis double"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def process_windows(
@@ -73,47 +81,131 @@ def process_windows(
         group.alias(GROUP),
         sf.pmod(sf.xxhash64(group), sf.lit(shards)).cast("int").alias(SHARD),
     )
-    kinds = f'start timestamp, end timestamp, "group" string, {schema}, {MEASURED}'
-    return keyed.groupBy(SHARD).applyInPandasWithState(
-        manager, kinds.replace('"', "`"), STATE, "append", GroupStateTimeout.EventTimeTimeout
-    )
+    kinds = f"start timestamp, end timestamp, `group` string, {schema}, {MEASURED}"
+    stream.sparkSession.conf.set(PROVIDER, ROCKSDB)  # queries that exist keep what they began with
+    return keyed.groupBy(SHARD).transformWithStateInPandas(manager, kinds, "append", "EventTime")
 
 
-MEASURED = "kept bigint, arrived bigint, millis double"
+@dataclass
+class Books:
+    """What a shard has stored."""
+
+    done: float = -np.inf
+    """The end of the last window that was processed."""
+    parts: dict[int, list[int]] = field(default_factory=dict)
+    """By pane: how many tuples are in each of its chunks."""
 
 
-@dataclass(frozen=True)
-class Manager:
-    """Called by Spark for a shard: with rows that came, or when its time has come."""
+class Manager(StatefulProcessor):
+    """Called by Spark for a shard: with rows that came, or when a window's time has come."""
 
-    function: Function
-    shedder: Shedder
-    length: float
-    slide: float
-    most: int | None
-    columns: tuple[str, ...]
+    def __init__(
+        self,
+        function: Function,
+        shedder: Shedder,
+        length: float,
+        slide: float,
+        most: int | None,
+        columns: tuple[str, ...],
+    ) -> None:
+        self.function, self.shedder = function, shedder
+        self.length, self.slide, self.most = length, slide, most
+        self.columns = columns
 
-    def __call__(
-        self, key: Any, parts: Iterator[pd.DataFrame], state: GroupState
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._books = handle.getValueState("books", "books binary")
+        self._chunks = handle.getMapState("chunks", "pane bigint, part int", "chunk binary")
+
+    def close(self) -> None:
+        pass
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        buffer = pickle.loads(state.get[0]) if state.exists else self._empty()
-        for rows in () if state.hasTimedOut else parts:
-            buffer = self._stored(buffer, rows, int(key[0]))
-        watermark = state.getCurrentWatermarkMs() / 1000
-        for end in buffer.due(watermark):
-            yield self.process(buffer, end)
-            buffer = buffer.without(end)
-        self._remember(state, buffer)
+        del timerValues
+        books = self._read()
+        for some in rows:
+            self._store(books, some, int(key[0]))
+        for end in self._ends(books):
+            self._handle.registerTimer(round(end * 1000))
+        self._write(books)
+        return iter(())
 
-    def _empty(self) -> Buffer:
-        return Buffer(self.length, self.slide, self.most)
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[pd.DataFrame]:
+        del key, timerValues
+        books, now = self._read(), expiredTimerInfo.getExpiryTimeInMs() / 1000
+        for end in self._ends(books):
+            if end <= now:
+                yield self.process(self._window(books, end), end)
+                self._evict(books, end)
+        self._write(books)
 
-    def _stored(self, buffer: Buffer, rows: pd.DataFrame, shard: int) -> Buffer:
+    # --- state -------------------------------------------------------------------------------
+
+    def _read(self) -> Books:
+        stored = self._books.get()
+        return Books() if stored is None else pickle.loads(stored[0])
+
+    def _write(self, books: Books) -> None:
+        if books.parts:
+            self._books.update((pickle.dumps(books, protocol=5),))
+        else:
+            self._books.clear()
+
+    def _ends(self, books: Books) -> list[float]:
+        return window_ends(books.parts, self.length, self.slide, books.done)
+
+    def _store(self, books: Books, rows: pd.DataFrame, shard: int) -> None:
         """The seed is a function of the state, so that a retry draws the same luck (law 8)."""
         columns = {name: rows[name].to_numpy() for name in self.columns}
         moment = rows[MOMENT].to_numpy(dtype=np.float64)
-        seed = (shard, len(buffer), int(moment.min() * 1000) if moment.size else 0)
-        return buffer.add(moment, rows[GROUP].to_numpy(dtype=np.str_), columns, seed)
+        stored = sum(map(sum, books.parts.values()))
+        seed = (shard, stored, int(moment.min() * 1000) if moment.size else 0)
+        fresh = Buffer(self.length, self.slide, done=books.done)
+        groups = rows[GROUP].to_numpy(dtype=np.str_)
+        for chunk in fresh.add(moment, groups, columns, seed).chunks:
+            self._append(books, chunk)
+            if self.most is not None and sum(books.parts[chunk.pane]) > self.most:
+                self._thin(books, chunk.pane)
+
+    def _append(self, books: Books, chunk: Chunk) -> None:
+        parts = books.parts.setdefault(chunk.pane, [])
+        self._chunks.updateValue((chunk.pane, len(parts)), (pickle.dumps(chunk, protocol=5),))
+        parts.append(chunk.key.size)
+
+    def _thin(self, books: Books, pane: int) -> None:
+        chunks = self._stored(books, [pane])
+        thinned = Buffer(self.length, self.slide, self.most, chunks).bounded()
+        self._forget(books, pane)
+        for chunk in thinned.chunks:
+            self._append(books, chunk)
+
+    def _stored(self, books: Books, panes: Sequence[int]) -> tuple[Chunk, ...]:
+        return tuple(
+            pickle.loads(self._chunks.getValue((pane, part))[0])
+            for pane in panes
+            for part in range(len(books.parts[pane]))
+        )
+
+    def _forget(self, books: Books, pane: int) -> None:
+        for part in range(len(books.parts.pop(pane))):
+            self._chunks.removeKey((pane, part))
+
+    def _window(self, books: Books, end: float) -> Buffer:
+        empty = Buffer(self.length, self.slide)
+        panes = [pane for pane in sorted(books.parts) if pane in empty.panes(end)]
+        return Buffer(self.length, self.slide, chunks=self._stored(books, panes))
+
+    def _evict(self, books: Books, end: float) -> None:
+        books.done = end
+        needed = Buffer(self.length, self.slide).panes(end + self.slide)
+        for pane in [pane for pane in books.parts if pane < needed.start]:
+            self._forget(books, pane)
+
+    # --- a window ----------------------------------------------------------------------------
 
     def process(self, buffer: Buffer, end: float) -> pd.DataFrame:
         """The concept, one scan, shed, and the function; and how long all of it took."""
@@ -142,13 +234,3 @@ class Manager:
             }
             for g in np.flatnonzero(sizes).tolist()
         ]
-
-    def _remember(self, state: GroupState, buffer: Buffer) -> None:
-        following = buffer.next_end()
-        if following is None:
-            if state.exists:
-                state.remove()
-            return
-        state.update((pickle.dumps(buffer, protocol=5),))
-        late = state.getCurrentWatermarkMs()
-        state.setTimeoutTimestamp(max(int(following * 1000), late + 1))
