@@ -22,7 +22,7 @@ ROUNDS = 4
 TURN, PAUSE = 10.0, 4.0
 """Seconds that a job has tuples, and until the other one has."""
 WARM_TURNS = 3
-FULL = 0.8
+FULL = 1.0
 """How much a batch has, in what the plain job manages in an interval."""
 SMALL, LARGE = 0.25, 4.0
 """Batches between which slopes are taken, in what the plain job manages in an interval."""
@@ -135,7 +135,7 @@ def _span(progress: dict[str, Any]) -> tuple[float, float, int]:
 
 
 def _ratio(turns: dict[str, list[float]]) -> float:
-    """Of throughputs; the sum of an open gate's batches, since one in five counts strata."""
+    """Of throughputs; the sum of an open gate's batches, since one in some counts strata."""
     return float(np.mean(turns["plain"]) / np.mean(turns["open"])) if all(turns.values()) else 0.0
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.spark.gate import REST, Gate
 from penstock.types import Batch, Count, Outlook, Stratum
 
-COUNT_EVERY = 5
+COUNT_EVERY = 10
 """An open gate looks at strata in one batch of so many, so that it knows them when it closes."""
 STEADY = 0.1
 """Rows for each step of an offset may vary by so much for the offset to tell how much waits."""
