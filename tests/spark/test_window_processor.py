@@ -78,6 +78,16 @@ def test_shed_by_concept_no_group_is_missing(spark: SparkSession, tmp_path: Path
         assert shares["kept"].sum() == pytest.approx(400, abs=20)
 
 
+def test_what_is_stored_is_bounded(spark: SparkSession, tmp_path: Path) -> None:
+    """A window of 4,000 tuples of which 1,000 may be stored: the others count all the same."""
+    found = medians(spark, tmp_path, "bounded", shed="none", most=1000)
+    assert found["end"].nunique() == 2
+    for end, rows in found.groupby("end"):
+        assert set(rows["group"]) == set(truth(float(str(end))))
+        assert rows["standing"].sum() == pytest.approx(4000)
+        assert rows["kept"].max() <= 1000
+
+
 def test_bad_use_is_told(spark: SparkSession, tmp_path: Path) -> None:
     raw = files(
         spark, Stream(*(np.zeros(3),), np.zeros(3, dtype=np.int64), np.ones(3), 60.0), tmp_path, 1

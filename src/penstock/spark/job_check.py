@@ -75,7 +75,9 @@ def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None
 
 def _concept(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
     windows = loaded.job.queries[name].concept
-    for source in loaded.queries[name].sources if windows else ():
+    if windows is None:
+        return
+    for source in loaded.queries[name].sources:
         try:
             arguments.concept(windows.concept(), streams[source])
         except PenstockError as error:

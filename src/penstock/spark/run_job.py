@@ -105,6 +105,6 @@ def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: st
             source=name,
             strata=strata(stream, name, loaded.job.queries[query]),
             id=identity(stream, source),
-            concept=windows and windows.concept(),
+            concept=None if windows is None else windows.concept(),
         )
     behind(stream, source).createOrReplaceTempView(f"`{view(query, name)}`")

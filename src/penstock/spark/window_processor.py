@@ -20,7 +20,7 @@ import pickle
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -121,7 +121,7 @@ class Manager(StatefulProcessor):
         pass
 
     def handleInputRows(
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+        self, key: Any, rows: Iterator[Any], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
         del timerValues
         books = self._read()
@@ -160,6 +160,8 @@ class Manager(StatefulProcessor):
 
     def _store(self, books: Books, rows: pd.DataFrame, shard: int) -> None:
         """The seed is a function of the state, so that a retry draws the same luck (law 8)."""
+        # by place: Spark gives columns whose names begin with "_" other names here
+        rows = rows.set_axis([*self.columns, MOMENT, GROUP, SHARD], axis=1)
         columns = {name: rows[name].to_numpy() for name in self.columns}
         moment = rows[MOMENT].to_numpy(dtype=np.float64)
         stored = sum(map(sum, books.parts.values()))
@@ -184,11 +186,9 @@ class Manager(StatefulProcessor):
             self._append(books, chunk)
 
     def _stored(self, books: Books, panes: Sequence[int]) -> tuple[Chunk, ...]:
-        return tuple(
-            pickle.loads(self._chunks.getValue((pane, part))[0])
-            for pane in panes
-            for part in range(len(books.parts[pane]))
-        )
+        keys = [(pane, part) for pane in panes for part in range(len(books.parts[pane]))]
+        found = [cast(Any, self._chunks.getValue(key)) for key in keys]
+        return tuple(pickle.loads(value[0]) for value in found)
 
     def _forget(self, books: Books, pane: int) -> None:
         for part in range(len(books.parts.pop(pane))):
