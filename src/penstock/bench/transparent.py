@@ -33,8 +33,8 @@ VARIANTS = [(name, share) for name in SLOPES for share in (SMALL, LARGE)]
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     same = _row_for_row(spark, seconds / 4)
     size = round(h.throughput(_job(spark, 200_000, None), seconds / 4, "calibration") * FULL)
-    turns = _in_turns(spark, size, WARM_TURNS + max(round(seconds / 9), 1))
-    count = ROUNDS if seconds >= 30 else 1
+    count, warm = (ROUNDS, WARM_TURNS) if seconds >= 30 else (1, 0)
+    turns = _in_turns(spark, size, warm, max(round(seconds / 9), 1))
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
     figures = {name: float(np.median([each[name] for each in found])) for name in found[0]}
@@ -90,9 +90,9 @@ def _job(spark: SparkSession, rows: int, admit: float | None) -> DataFrame:
     return h.light(gated)
 
 
-def _in_turns(spark: SparkSession, size: int, turns: int) -> dict[str, list[float]]:
-    """Microseconds a tuple in each full batch of a turn, once both jobs are warm."""
-    cycle, begin = 2 * (TURN + PAUSE), time.time()
+def _in_turns(spark: SparkSession, size: int, warm: int, count: int) -> dict[str, list[float]]:
+    """Microseconds a tuple in each full batch of ``count`` turns, after some to get warm."""
+    turns, cycle, begin = warm + count, 2 * (TURN + PAUSE), time.time()
 
     def stream(first: float) -> DataFrame:
         """In its turns an interval's tuples arrive in an interval; ``first`` turn then."""
@@ -121,7 +121,7 @@ def _in_turns(spark: SparkSession, size: int, turns: int) -> dict[str, list[floa
             1e6 * (end - start) / rows
             for start, end, rows in spans[name]
             if abs(rows / size - 1) < 0.15
-            and start > begin + PAUSE + WARM_TURNS * cycle
+            and start > begin + PAUSE + warm * cycle
             and not any(start < b and a < end for a, b, _ in spans[other])
         ]
         for name, other in (("plain", "open"), ("open", "plain"))
