@@ -32,9 +32,11 @@ VARIANTS = [(name, share) for name in SLOPES for share in (SMALL, LARGE)]
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     same = _row_for_row(spark, seconds / 4)
-    size = round(h.throughput(_job(spark, 200_000, None), seconds / 4, "calibration") * FULL)
+    part = min(seconds / 30, 1.0)  # a short run has small batches
+    can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
+    size = round(can * FULL * part)
     count, warm = (ROUNDS, WARM_TURNS) if seconds >= 30 else (1, 0)
-    turns = _in_turns(spark, size, warm, max(round(seconds / 9), 1))
+    turns = _in_turns(spark, size, min(TURN, seconds), warm, max(round(seconds / 9), 1))
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
     figures = {name: float(np.median([each[name] for each in found])) for name in found[0]}
@@ -90,14 +92,16 @@ def _job(spark: SparkSession, rows: int, admit: float | None) -> DataFrame:
     return h.light(gated)
 
 
-def _in_turns(spark: SparkSession, size: int, warm: int, count: int) -> dict[str, list[float]]:
+def _in_turns(
+    spark: SparkSession, size: int, turn: float, warm: int, count: int
+) -> dict[str, list[float]]:
     """Microseconds a tuple in each full batch of ``count`` turns, after some to get warm."""
-    turns, cycle, begin = warm + count, 2 * (TURN + PAUSE), time.time()
+    turns, cycle, begin = warm + count, 2 * (turn + PAUSE), time.time()
 
     def stream(first: float) -> DataFrame:
         """In its turns an interval's tuples arrive in an interval; ``first`` turn then."""
         starts = [first + number * cycle for number in range(turns)]
-        steps = [(0.0, 0.0), *((at + on, 1.0 - on / TURN) for at in starts for on in (0.0, TURN))]
+        steps = [(0.0, 0.0), *((at + on, 1.0 - on / turn) for at in starts for on in (0.0, turn))]
         profile = [{"at": at, "factor": factor} for at, factor in steps]
         return h.readings(spark, size / h.INTERVAL, profile=profile, keys=KEYS, skew=0.5)
 
@@ -172,11 +176,12 @@ def _different(plain: Rows, gated: Rows) -> int:
 
 def _row_for_row(spark: SparkSession, seconds: float) -> dict[str, Any]:
     """Both jobs read the same tuples from the same file of offsets; windows are on their number."""
-    rows = 200_000
-    profile = [{"at": 0, "factor": 1}, {"at": 10, "factor": 0}]  # then the stream pauses
+    rate, span = 20_000, round(min(10.0, max(2 * seconds, 2.0)))
+    rows = rate * span
+    profile = [{"at": 0, "factor": 1}, {"at": span, "factor": 0}]  # then the stream pauses
 
     def result(gate: bool) -> tuple[Rows, bool]:
-        stream = h.readings(spark, rows / 10, profile=profile, keys=KEYS, skew=0.5)
+        stream = h.readings(spark, rate, profile=profile, keys=KEYS, skew=0.5)
         site = h.gated_site(spark, latency="1h")  # whatever else the machine does
         gated = (
             site.gate(stream, query="q", source="s", strata="key", id="_offset")
