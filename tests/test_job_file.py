@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from penstock.cli import main
+from penstock.concept import Concept
 from penstock.job_file import load
-from penstock.job_file.model import EVERY
+from penstock.job_file.model import EVERY, Windows
 from penstock.sizes import amount
 from penstock.types import PenstockError
 from tests.broken_jobs import BROKEN, GOOD, Broken
@@ -53,6 +55,10 @@ def test_one_clear_message_with_its_place(
     assert main(["check", str(path)]) == 2
     assert capsys.readouterr().err == f"penstock check: {path}{broken.message}\n"
     assert main(["run", str(path)]) == 2
+
+
+def test_a_file_can_say_of_a_concept_what_python_can() -> None:
+    assert list(Windows.model_fields) == [field.name for field in fields(Concept)]
 
 
 def test_there_are_thirty_broken_jobs_and_more() -> None:

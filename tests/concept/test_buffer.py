@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.concept.buffer import Buffer
+from penstock.concept.buffer import Buffer, window_ends, window_panes
 from penstock.concept.shedders import ByConcept, Evenly, Nothing, shedder
 from penstock.concept.two_pass import shed
 from penstock.types import PenstockError
@@ -14,26 +14,15 @@ def with_tuples(buffer: Buffer, times: list[float], keys: str, seed: int = 0) ->
     return buffer.add(np.array(times), np.array(list(keys)), columns, (seed,))
 
 
-def test_windows_are_due_when_they_are_over() -> None:
+def test_a_window_has_its_panes() -> None:
+    assert window_ends([0, 1, 6], 60, 20, done=20) == [40, 60, 80, 140, 160, 180]
+    assert list(window_panes(60, 60, 20)) == [0, 1, 2]
     buffer = with_tuples(Buffer(60, 20), [5, 25, 130], "aab")
-    assert buffer.due(19) == []
-    assert buffer.due(80) == [20, 40, 60, 80]
-    assert buffer.next_end() == 20
     staged = buffer.take(60, Nothing())
     assert staged.columns["x"].tolist() == [5, 25]
     assert staged.weight.tolist() == [1, 1]
-
-
-def test_what_no_window_needs_is_evicted() -> None:
-    buffer = with_tuples(Buffer(60, 20), [5, 25, 130], "aab")
-    for end, left in ((20, 3), (40, 3), (60, 2), (80, 1)):
-        buffer = buffer.without(end)
-        assert len(buffer) == left
-    assert with_tuples(buffer, [15], "a").chunks == buffer.chunks  # too late
-    for due in buffer.due(1000):
-        buffer = buffer.without(due)
-    assert buffer.next_end() is None
-    assert len(buffer) == 0
+    late = with_tuples(Buffer(60, 20, done=60), [15, 25], "aa")
+    assert [chunk.pane for chunk in late.chunks] == [1]
 
 
 def test_every_group_gets_its_quota() -> None:

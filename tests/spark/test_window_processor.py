@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 from penstock.concept.generator import Generator
+from penstock.concept.shedders import shedder
 from penstock.concept.stream import Stream
 from penstock.experiments.cod_gate import files
-from penstock.spark.window_processor import process_windows
+from penstock.spark.window_processor import Manager, process_windows
 from penstock.types import PenstockError
 
 STREAM = Generator(groups=20, tuples=4000, skew=1.2, overlap=0.5).stream(3, seed=4)
@@ -86,6 +88,57 @@ def test_what_is_stored_is_bounded(spark: SparkSession, tmp_path: Path) -> None:
         assert set(rows["group"]) == set(truth(float(str(end))))
         assert rows["standing"].sum() == pytest.approx(4000)
         assert rows["kept"].max() <= 1000
+
+
+class Held:
+    """A shard's state as Spark gives it to a processor, held in a dictionary."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.chunks: dict[Any, Any] = {}
+        self.timers: set[int] = set()
+
+    def getValueState(self, *_: str) -> Held:
+        return self
+
+    def getMapState(self, *_: str) -> Held:
+        return self
+
+    def registerTimer(self, millis: int) -> None:
+        self.timers.add(millis)
+
+    def get(self) -> Any:
+        return self.value
+
+    def update(self, value: Any) -> None:
+        self.value = value
+
+    def clear(self) -> None:
+        self.value = None
+
+    def getValue(self, key: Any) -> Any:
+        return self.chunks[key]
+
+    def updateValue(self, key: Any, value: Any) -> None:
+        self.chunks[key] = value
+
+    def removeKey(self, key: Any) -> None:
+        del self.chunks[key]
+
+
+def test_what_no_window_needs_is_evicted() -> None:
+    manager = Manager(middle, shedder("none", 1.0), 60.0, 20.0, None, ("x",))
+    held: Any = Held()
+    manager.init(held)
+    rows = pd.DataFrame({"x": [1.0, 2.0, 3.0], "t": [5.0, 25.0, 130.0], "g": ["a", "a", "b"]})
+    rows["shard"] = 0
+    list(manager.handleInputRows((0,), iter([rows]), TimerValues()))
+    assert sorted(held.timers) == [1000 * end for end in (20, 40, 60, 80, 140, 160, 180)]
+    for end, left in ((20, 3), (40, 3), (60, 2), (80, 1), (140, 1), (160, 1), (180, 0)):
+        (result,) = manager.handleExpiredTimer((0,), TimerValues(), ExpiredTimerInfo(1000 * end))
+        assert (result["end"] == pd.Timestamp(end, unit="s")).all()
+        assert len(held.chunks) == left
+    assert held.value is None
 
 
 def test_bad_use_is_told(spark: SparkSession, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def _span(progress: dict[str, Any]) -> tuple[float, float, int]:
 
 
 def _ratio(turns: dict[str, list[float]]) -> float:
-    """Of throughputs; the sum of an open gate's batches, since one in some counts strata."""
+    """Of throughputs. Means, not medians: some of an open gate's batches count strata."""
     return float(np.mean(turns["plain"]) / np.mean(turns["open"])) if all(turns.values()) else 0.0
 
 

@@ -97,16 +97,9 @@ class Buffer:
                 chunks.append(Chunk.of(number, key[mine], luck[mine], part))
         return replace(self, chunks=tuple(chunks)).bounded()
 
-    def due(self, watermark: float) -> list[float]:
-        """The ends of windows that have tuples and are over, in order."""
-        return [end for end in self._ends() if end <= watermark]
-
-    def next_end(self) -> float | None:
-        return min(self._ends(), default=None)
-
     def take(self, end: float, shedder: Shedder) -> Staged:
         """The tuples of a window that are to be processed."""
-        panes = self.panes(end)
+        panes = window_panes(end, self.length, self.slide)
         chunks = [chunk for chunk in self.chunks if chunk.pane in panes]
         names, sizes, groups = _concept(chunks)
         limits = shedder.limits(sizes)
@@ -124,23 +117,8 @@ class Buffer:
         }
         return Staged(end, names, group, weight, columns, int(sizes.sum()))
 
-    def without(self, end: float) -> "Buffer":
-        """After the window that ends there was processed: what no later one needs is gone."""
-        oldest = self.panes(end).start
-        kept = tuple(chunk for chunk in self.chunks if chunk.pane > oldest)
-        return replace(self, chunks=kept, done=max(self.done, end))
-
     def __len__(self) -> int:
         return sum(chunk.key.size for chunk in self.chunks)
-
-    def panes(self, end: float) -> range:
-        """Of the window that ends there."""
-        after = floor(end / self.slide + 1e-9)
-        return range(after - round(self.length / self.slide), after)
-
-    def _ends(self) -> list[float]:
-        panes = {chunk.pane for chunk in self.chunks}
-        return window_ends(panes, self.length, self.slide, self.done)
 
     def bounded(self) -> "Buffer":
         """With at most as many tuples a pane as are to be stored."""
@@ -160,6 +138,12 @@ def window_ends(panes: Iterable[int], length: float, slide: float, done: float) 
     overlap = round(length / slide)
     ends = {(pane + 1 + later) * slide for pane in panes for later in range(overlap)}
     return sorted(end for end in ends if end > done)
+
+
+def window_panes(end: float, length: float, slide: float) -> range:
+    """The panes of the window that ends there."""
+    after = floor(end / slide + 1e-9)
+    return range(after - round(length / slide), after)
 
 
 def _concept(chunks: list[Chunk]) -> tuple[Column, Floats, list[Ints]]:

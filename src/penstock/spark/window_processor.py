@@ -33,7 +33,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from penstock.concept.buffer import Buffer, Chunk, Staged, window_ends
+from penstock.concept.buffer import Buffer, Chunk, Staged, window_ends, window_panes
 from penstock.concept.shedders import Shedder, shedder
 from penstock.durations import seconds
 from penstock.spark import arguments
@@ -195,15 +195,17 @@ class Manager(StatefulProcessor):
             self._chunks.removeKey((pane, part))
 
     def _window(self, books: Books, end: float) -> Buffer:
-        empty = Buffer(self.length, self.slide)
-        panes = [pane for pane in sorted(books.parts) if pane in empty.panes(end)]
+        panes = [pane for pane in self._panes(end) if pane in books.parts]
         return Buffer(self.length, self.slide, chunks=self._stored(books, panes))
 
     def _evict(self, books: Books, end: float) -> None:
-        books.done = end
-        needed = Buffer(self.length, self.slide).panes(end + self.slide)
-        for pane in [pane for pane in books.parts if pane < needed.start]:
+        """Of the panes of a window, the next one needs all but the first."""
+        books.done, first = end, self._panes(end).start
+        for pane in [pane for pane in books.parts if pane <= first]:
             self._forget(books, pane)
+
+    def _panes(self, end: float) -> range:
+        return window_panes(end, self.length, self.slide)
 
     # --- a window ----------------------------------------------------------------------------
 
