@@ -194,10 +194,13 @@ class Gate:
         return look(self.concept, key, lucky)
 
     def _metrics(self, wire: Wire) -> list[Column]:
+        arrived = sf.count(sf.lit(1))
         metrics = [
-            sf.max(wire.version()).alias("version"),
-            sf.count(sf.lit(1)).alias("arrived"),
-            sf.count(sf.when(self._idle(wire) | sf.col("_admitted"), 1)).alias("admitted"),
+            wire.version().alias("version"),
+            arrived.alias("arrived"),
+            sf.when(self._idle(wire), arrived)
+            .otherwise(sf.count_if("_admitted"))
+            .alias("admitted"),
         ]
         if self.concept is not None:
             metrics.append(clock_metric(self.concept))
@@ -213,13 +216,13 @@ class Gate:
 
     def _tally(self, column: str, kind: str, wire: Wire) -> Column:
         """Its values, each with how often it was seen, as a text of pairs: Spark takes tens of
-        milliseconds to write thousands of structs into a progress report.
+        milliseconds to write thousands of structs into a progress report. Where the gate is idle
+        the optimizer leaves nothing of this but a null.
         """
         most = 2 * self.most_strata + 2  # exact while fewer than three quarters are in use
-        counted = sf.when(~self._idle(wire), sf.col(column))
-        top = sf.call_function("approx_top_k", counted, sf.lit(most), sf.lit(2 * most))
+        top = sf.call_function("approx_top_k", sf.col(column), sf.lit(most), sf.lit(2 * most))
         pairs = sf.transform(top, lambda e: sf.array(e["item"], e["count"].cast(kind)))
-        return sf.to_json(pairs)
+        return sf.when(~self._idle(wire), sf.to_json(pairs))
 
     def shipment(self, plan: Plan, counting: bool) -> Shipment:
         """The plan in this gate's terms; ``counting`` keeps an open gate from looking away."""
@@ -294,7 +297,7 @@ class Gate:
         if self.keys.only:
             return {self.keys.only: Count(arrived, admitted)} if arrived else {}
         counted = self._numbered(metrics)
-        for text, seen in _pairs(metrics["names"]):
+        for text, seen in _pairs(metrics.get("names")):
             kept, fingerprint, *name = text.split(SEPARATOR, 4)
             stratum = Stratum(*name)
             self._meet(stratum, int(fingerprint, 16))
@@ -311,7 +314,7 @@ class Gate:
 
     def _numbered(self, metrics: Mapping[str, Any]) -> dict[Stratum, Count]:
         """Of strata that were in the table: place and decision come back as one number."""
-        pairs = _pairs(metrics["numbers"])
+        pairs = _pairs(metrics.get("numbers"))
         if not pairs:
             return {}
         table, strata = self._shipped[int(metrics["version"])]
@@ -363,7 +366,10 @@ def _nowhere() -> Column:
     return sf.spark_partition_id() * 0
 
 
-def _pairs(text: str) -> list[tuple[Any, int]]:
+def _pairs(text: str | None) -> list[tuple[Any, int]]:
+    """What was counted; nothing in a batch that the gate was idle in."""
+    if text is None:
+        return []
     return [(item, int(seen)) for item, seen in json.loads(text) if item is not None]
 
 
