@@ -152,7 +152,7 @@ BROKEN = [
         "a share",
         "floor: 0.1",
         "floor: 3",
-        ":20: queries.fares.floor: expected less than or equal to 1, found '3'",
+        ":20: queries.fares.floor: expected a number less than or equal to 1, found '3'",
     ),
     Broken(
         "a number",

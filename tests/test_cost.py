@@ -79,6 +79,27 @@ def test_a_slow_start_is_forgotten() -> None:
     assert model.seconds(50_000, 50_000) == pytest.approx(REAL.seconds(50_000, 50_000), rel=0.1)
 
 
+def test_a_steady_calm_tells_what_a_flood_will_cost() -> None:
+    """The time of a batch does not; the time between its first tuple and its last does."""
+    real, calm, flood = Cost(fixed=0.4, arriving=1e-6, admitting=7e-5), 4_000, 80_000
+    deaf = told = ThreeTermCost()
+    for _ in range(20):
+        seconds = real.seconds(calm, calm)
+        deaf = deaf.update(seconds, calm, calm)
+        told = told.update(seconds, calm, calm, span=seconds - real.fixed)
+    assert deaf.seconds(flood, flood) < 0.3 * real.seconds(flood, flood)
+    assert 0.6 < told.seconds(flood, flood) / real.seconds(flood, flood) < 1.1
+    assert told.seconds(calm, calm) == pytest.approx(real.seconds(calm, calm), rel=0.05)
+
+
+def test_a_few_tuples_are_not_taken_for_dear() -> None:
+    """Tasks do not begin together: ten tuples may be tens of milliseconds apart."""
+    deaf = told = ThreeTermCost()
+    for _ in range(20):
+        deaf, told = deaf.update(0.5, 10, 10), told.update(0.5, 10, 10, span=0.08)
+    assert told.terms.tolist() == deaf.terms.tolist()
+
+
 def test_known_overhead_is_not_charged_to_tuples() -> None:
     model = ThreeTermCost().update(1.0, 1_000_000, 1_000_000, overhead=1.0)
     assert model.admitting == 0.0

@@ -183,8 +183,8 @@ def _share(text: str) -> float:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    from penstock.bench.command import BENCHES, run
-
+    with _installed("spark,experiments"):
+        from penstock.bench.command import BENCHES, run
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
         raise PenstockError(f"unknown benchmark {unknown[0]!r}: there are {', '.join(BENCHES)}")
@@ -192,8 +192,8 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from penstock.sim.command import simulate, what_if
-
+    with _installed("experiments"):
+        from penstock.sim.command import simulate, what_if
     if options.what_if is not None:
         what_if(options.scenario, options.what_if, options.at_least, options.json, options.plot)
     elif options.at_least is not None:
@@ -204,8 +204,8 @@ def _simulate(options: argparse.Namespace) -> int:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from penstock.experiments.command import listing, reproduce
-
+    with _installed("spark,experiments"):
+        from penstock.experiments.command import listing, reproduce
     if not options.names:
         print(listing())
         return 0
@@ -229,26 +229,26 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    with _spark_installed():
+    with _installed("spark"):
         from penstock.demo.show import show
     return show(options.seconds, options.json)
 
 
 def _run(options: argparse.Namespace) -> int:
-    with _spark_installed():
+    with _installed("spark"):
         from penstock.run.command import run
     return run(options.job, options.seconds, options.report)
 
 
 def _check(options: argparse.Namespace) -> int:
-    with _spark_installed():
+    with _installed("spark"):
         from penstock.run.command import check
     return check(options.job)
 
 
 @contextmanager
-def _spark_installed() -> Iterator[None]:
+def _installed(extras: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise PenstockError(f"{error}; install it with: pip install 'penstock[spark]'") from None
+        raise PenstockError(f"{error}; install it with: pip install 'penstock[{extras}]'") from None

@@ -49,6 +49,8 @@ LATE = 3
 """Batches that a fit falls back to when it cannot explain the newest with all of them."""
 WARM_UP = (0.2, 0.35, 0.5, 0.7, 0.85)
 """How much of the times of a job's first batches is believed: a JVM starts slowly."""
+TOGETHER = 0.1
+"""Seconds within which tasks begin: so much of the time between two tuples says nothing of them."""
 UNKNOWN_TUPLE = 5e-6
 """Until the slopes are known, a tuple is taken to cost no more than this many seconds."""
 SHED_SHARE = 0.1
@@ -84,6 +86,8 @@ class ThreeTermCost:
     seen: Floats = field(default_factory=lambda: np.empty((0, 3)))
     """Rows of seconds, arrived, admitted; the newest last."""
     batches: int = 0
+    least: float = 0.0
+    """Seconds that a tuple took to go by when that was last timed."""
     before: "ThreeTermCost | None" = None
     """The model as it was before the last batch, where that was a slow surprise."""
 
@@ -119,14 +123,28 @@ class ThreeTermCost:
         return float(self.terms[0] + self.terms[1] * arrived + self.terms[2] * admitted)
 
     def update(
-        self, seconds: float, arrived: float, admitted: float, overhead: float | None = None
+        self,
+        seconds: float,
+        arrived: float,
+        admitted: float,
+        overhead: float | None = None,
+        span: float | None = None,
     ) -> "ThreeTermCost":
-        """With one more batch; ``overhead`` is what it spent on anything but tuples, if known."""
-        if self.cold:
-            share = WARM_UP[self.batches]
-            seconds, overhead = seconds * share, None if overhead is None else overhead * share
+        """With one more batch; ``overhead`` is what it spent on anything but tuples, ``span`` what
+        passed between its first tuple and its last where all were admitted, if known.
+        """
+        share = WARM_UP[self.batches] if self.cold else 1.0
+        overhead = None if overhead is None else overhead * share
+        updated = self._updated(seconds * share, arrived, admitted, overhead)
+        if span is not None and arrived:
+            updated = replace(updated, least=max(span - TOGETHER, 0.0) * share / arrived)
+        return updated if admitted < arrived else updated._at_least()
+
+    def _updated(
+        self, seconds: float, arrived: float, admitted: float, overhead: float | None
+    ) -> "ThreeTermCost":
         if self.before is not None and self._was_outlier(seconds, arrived, admitted):
-            return self.before.update(seconds, arrived, admitted)
+            return self.before._updated(seconds, arrived, admitted, None)
         counted = replace(self, batches=self.batches + 1)
         if not self.known:
             return counted._start_anew(seconds, arrived, admitted, overhead)
@@ -142,6 +160,19 @@ class ThreeTermCost:
         if self.cold:
             return fitted  # as well as a few odd batches can be fitted
         return counted._surprised(seconds, arrived, admitted)
+
+    def _at_least(self) -> "ThreeTermCost":
+        """The same time for such a batch, in which tuples cost what they took to go by, or more.
+        In a calm that never varies only this tells how a flood will be.
+        """
+        if self.arriving + self.admitting >= self.least:
+            return self
+        arriving = max(self.arriving, SHED_SHARE * self.least)
+        admitting = max(self.admitting, self.least - arriving)
+        _, arrived, admitted = self.seen[-1].tolist()
+        whole = self.seconds(arrived, admitted)
+        fixed = max(whole - arriving * arrived - admitting * admitted, 0.0)
+        return replace(self, terms=np.array([fixed, arriving, admitting]))
 
     def informed(self, admitting: float) -> "ThreeTermCost":
         """With the cost of an admitted tuple as somebody measured it: better than any guess at how

@@ -79,7 +79,8 @@ def learn(job: Job, batch: Batch) -> Job:
     arrived, admitted = batch.arrived, job.weighed(batch)
     clock, work = job.clock, job.work
     if arrived or not clock.known:
-        clock = clock.update(batch.seconds, arrived, admitted, batch.overhead)
+        span = batch.span if batch.admitted == arrived else None
+        clock = clock.update(batch.seconds, arrived, admitted, batch.overhead, span)
         if batch.work is not None:
             work = work.update(batch.work, arrived, admitted)
     if batch.costs and not told_before and admitted:

@@ -226,8 +226,9 @@ class Batch:
     """A micro-batch that has finished.
 
     ``seconds`` is how long it took by the clock. ``work`` is the processor time that its tasks
-    used, where the engine tells (several jobs on one site compete for that), and ``overhead``
-    is the part of ``seconds`` that has nothing to do with tuples.
+    used, where the engine tells (several jobs on one site compete for that), ``overhead`` is the
+    part of ``seconds`` that has nothing to do with tuples, and ``span`` the part between the first
+    tuple and the last, where somebody looked.
     """
 
     job: str
@@ -237,6 +238,7 @@ class Batch:
     counts: Mapping[Stratum, Count]
     work: float | None = None
     overhead: float | None = None
+    span: float | None = None
     costs: Mapping[Stratum, float] = field(default_factory=dict)
     """What a tuple of a stratum was measured to cost, where a guard measures."""
     clocks: Mapping[str, float] = field(default_factory=dict)

@@ -27,47 +27,47 @@ def _load(text: str, directory: Path) -> Scenario:
     [
         (
             f"sites: {{count: 3, capcity: 5}}\n{QUERIES}",
-            "line 1: sites.capcity: unknown key; did you mean 'capacity'?",
+            ":1: sites.capcity: unknown key; did you mean 'capacity'?",
         ),
         (
             f"{HEAD}queries:\n  - {{kind: avgall, count: 3}}\n",
-            "line 3: queries[0].kind: 'avgall' is not a kind: there are avg, max,",
+            ":3: queries[0].kind: 'avgall' is not a kind: there are avg, max,",
         ),
         (
             f"sites: {{count: 3, capacity: -5}}\n{QUERIES}",
-            "line 1: sites.capacity: input should be greater than 0",
+            ":1: sites.capacity: expected a number greater than 0, found '-5'",
         ),
         (
             f"sites: {{count: 3, capacity: [5, 6]}}\n{QUERIES}",
-            "line 1: sites.capacity: 2 capacities for 3 sites",
+            ":1: sites.capacity: 2 capacities for 3 sites",
         ),
         (
             f"{HEAD}queries:\n  - {{kind: avg, count: 3, fragments: 2}}\n",
-            "line 3: queries[0].fragments: a query of kind 'avg' has one source and one fragment",
+            ":3: queries[0].fragments: a query of kind 'avg' has one source and one fragment",
         ),
         (
             f"{HEAD}queries:\n  - {{kind: cov, count: 3, fragments: 5-2}}\n",
-            "line 3: queries[0].fragments: '5-2' is not a range",
+            ":3: queries[0].fragments: '5-2' is not a range",
         ),
         (
             f"{HEAD}{QUERIES}duration: 3 parsecs\n",
-            "line 4: duration: '3 parsecs' is not a duration",
+            ":4: duration: '3 parsecs' is not a duration",
         ),
-        (f"{HEAD}{QUERIES}duration: 3s\n", "line 4: duration: a run lasts for at least two STWs"),
+        (f"{HEAD}{QUERIES}duration: 3s\n", ":4: duration: a run lasts for at least two STWs"),
         (f"{HEAD}{QUERIES}policy: balanse-sic\n", "did you mean 'balance-sic'?"),
         (
             f"{HEAD}{QUERIES}failures:\n  - {{site: 7, at: 3s, for: 5s}}\n",
-            "line 5: failures[0].site: there is no site 7: they are numbered from 0",
+            ":5: failures[0].site: there is no site 7: they are numbered from 0",
         ),
         (
             f"{HEAD}{QUERIES}failures:\n  - {{at: 3s, for: 5s}}\n",
-            "line 5: failures[0]: a failure names either a site or a coordinator",
+            ":5: failures[0]: a failure names either a site or a coordinator",
         ),
-        (f"{HEAD}{HEAD}", "line 2: sites: is given twice (first in line 1)"),
-        (HEAD, "line 1: queries: is missing"),
-        ("[1, 2]", "line 1: expected keys with values here"),
+        (f"{HEAD}{HEAD}", ":2: sites: this key is given twice"),
+        (HEAD, ":1: 'queries' is missing"),
+        ("[1, 2]", ":1: expected keys with values, found a list"),
         ("", "the file is empty"),
-        ("sites: {count: 3", "line 1: expected ',' or '}'"),
+        ("sites: {count: 3", ":1: this is not YAML: expected ',' or '}'"),
         ("\x00", "special characters are not allowed"),
     ],
 )

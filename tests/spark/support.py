@@ -20,7 +20,8 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.gate import Gate, Keys, salt_of
+from penstock.spark.gate import Gate
+from penstock.spark.keys import Keys, salt_of
 from penstock.spark.wire import Shipment, Wire
 from penstock.types import Count, Plan, Stratum
 
@@ -134,6 +135,7 @@ class Rig:
         self.ticks = 0
         self.counts: dict[int, dict[Stratum, Count]] = {}
         self.totals: dict[int, tuple[int, int]] = {}
+        self.spans: dict[int, float | None] = {}
         self._plans = plans
         self.query: StreamingQuery | None = None
         self.frame = self.gate.admit(stream, Wire(spark, self._tick))
@@ -151,6 +153,7 @@ class Rig:
                 metrics = observed.asDict(recursive=True)
                 self.counts[progress.batchId] = self.gate.counts(metrics)
                 self.totals[progress.batchId] = (metrics["arrived"], metrics["admitted"])
+                self.spans[progress.batchId] = self.gate.span(metrics)
 
     def run(self, checkpoint: Path | None = None, frame: DataFrame | None = None) -> list[Row]:
         """All that there is, and the rows that came through."""

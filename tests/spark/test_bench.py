@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.bench import harness
 from penstock.bench.command import BENCHES
+from penstock.bench.latency import best_fixed
 
 ALWAYS = {
     "truthful": [
@@ -31,6 +32,15 @@ def test_bench(spark: SparkSession, name: str) -> None:
     assert result["holds"]
     for promise in ALWAYS.get(name, []):
         assert result["holds"][promise], {k: v for k, v in result.items() if k != "raw"}
+
+
+def test_the_best_fixed_rate_is_not_the_luckiest() -> None:
+    def run(admitted: float, latency: float) -> dict[str, float]:
+        return {"admitted_per_second": admitted, "p95": latency}
+
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], 1.5) == 150
+    assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], 1.5) == 150
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], 9.0) == 200
 
 
 def test_p95_weighs_tuples_not_batches() -> None:

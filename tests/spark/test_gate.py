@@ -80,6 +80,28 @@ def test_counts_are_exact_and_each_plan_is_in_force_in_its_own_batch(
     assert {row[SIC] for row in rows if row["b"] > 0} == {0.5}
 
 
+def test_the_passing_of_tuples_is_timed_while_none_is_shed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """With what comes behind the gate; not where it is idle, nor where it sheds."""
+    batches = [{"k": ["a", "b"] * 1000}] * 4
+    stream = file_stream(spark, write_batches(tmp_path / "in", batches))
+    plans = [(Plan(0), True), (Plan(1), False), (plan(2, SHEDDING), False), (Plan(3), True)]
+    rig = Rig(spark, stream, lambda tick: plans[tick], strata=["k"])
+    text = sf.repeat(sf.concat("k", sf.col("n").cast("string")), 60)
+    slow = rig.frame.select("n", sf.levenshtein(text, sf.repeat(sf.lit("x"), 300)).alias("d"))
+    rig.run(frame=slow)
+    assert rig.query is not None
+    spans = [rig.spans[number] for number in range(4)]
+    took = [p.durationMs["triggerExecution"] / 1000 for p in rig.query.recentProgress]
+    assert spans[1] is None
+    assert spans[2] is None
+    for number in (0, 3):
+        span = spans[number]
+        assert span is not None
+        assert 0.05 < span < took[number]
+
+
 def test_a_gate_of_one_stratum_switches_between_open_and_shut(
     spark: SparkSession, tmp_path: Path
 ) -> None:

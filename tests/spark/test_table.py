@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.spark.gate import Gate, Keys
+from penstock.spark.gate import Gate
+from penstock.spark.keys import Keys
 from penstock.spark.table import Table
 from penstock.spark.wire import Shipment, Wire
 from penstock.types import Ints
@@ -84,7 +85,7 @@ def test_spark_finds_what_python_finds(spark: SparkSession) -> None:
     table = Table.of(known)
     limits = table.by_place(np.arange(known.size + 1, dtype=np.int64) * 10)
     wire = Wire(spark, lambda: pytest.fail("nobody ticks"))
-    wire.publish(Shipment(1, False, table, limits, np.zeros(limits.size)))
+    wire.publish(Shipment(1, False, False, table, limits, np.zeros(limits.size)))
     frame = spark.createDataFrame([(int(key),) for key in asked], "key bigint")
     keys = _KeyItself("q", "s", (sf.col("key"),), (sf.col("key"),))
     rows = _LookUp("test", keys, 10_000).numbered(frame, wire).collect()

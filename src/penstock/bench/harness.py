@@ -22,7 +22,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark import aggregates as ps
-from penstock.spark.gate import Gate, Keys
+from penstock.spark.gate import Gate
+from penstock.spark.keys import Keys
 from penstock.spark.replay import replay
 from penstock.spark.schedule import SECOND, Schedule
 from penstock.spark.site import Site

@@ -10,8 +10,9 @@ from pyspark.sql import functions as sf
 from penstock.account import Account
 from penstock.bench import harness as h
 from penstock.spark import aggregates as ps
-from penstock.spark.gate import Gate, Keys
+from penstock.spark.gate import Gate
 from penstock.spark.generate import Keyed
+from penstock.spark.keys import Keys
 from penstock.spark.replay import replay
 from penstock.spark.wire import Wire
 from penstock.types import Count, Plan, Stratum

@@ -6,15 +6,10 @@ The rule: one clear message, with file, line and key, and what to do. What only 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
-
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from penstock import policy as policies
-from penstock.job_file.document import Document, Path_, read
+from penstock.documents import Document, fit, hint, read
 from penstock.job_file.model import EVERY, Job, Query
 from penstock.sql import Rewritten, SqlError, rewrite
 from penstock.sql import Source as Table
@@ -39,10 +34,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> Loaded:
     document = read(path, environment)
     if not isinstance(document.data, dict):
         raise document.error((), "expected keys such as 'sources' and 'queries'")
-    try:
-        job = Job.model_validate(document.data)
-    except ValidationError as error:
-        raise _told(document, min(error.errors(), key=_spelling_first)) from None
+    job = fit(document, Job)
     _check(job, document)
     return Loaded(job, document, {name: _rewritten(job, name, document) for name in job.queries})
 
@@ -62,7 +54,7 @@ def _check(job: Job, document: Document) -> None:
             raise document.error(("queries", name, "ceiling"), "lies below the floor")
         for source in query.strata:
             if source not in (EVERY, *job.sources):
-                message = f"unknown source {source!r}; {_hint(source, job.sources)}"
+                message = f"unknown source {source!r}; {hint(source, job.sources)}"
                 raise document.error(("queries", name, "strata", source), message)
 
 
@@ -91,76 +83,3 @@ def _fits(query: Query, found: Rewritten) -> None:
         )
     if not found.aggregated and query.mode == "complete":
         raise SqlError("mode: complete keeps whole results; this query has no aggregate")
-
-
-# --- messages ------------------------------------------------------------------------------------
-
-
-def _spelling_first(error: ErrorDetails) -> bool:
-    """A key that is misspelt is also missing; the first is what to say."""
-    return error["type"] != "extra_forbidden"
-
-
-def _told(document: Document, error: ErrorDetails) -> PenstockError:
-    """What pydantic found, in words for people."""
-    path, kind = error["loc"], error["type"]
-    if kind == "extra_forbidden":
-        known = _keys(path[:-1])
-        return document.error(path, f"unknown key; {_hint(str(path[-1]), known)}")
-    if kind == "missing":
-        return document.error(path[:-1], f"{path[-1]!r} is missing")
-    if kind == "value_error":
-        said = str(error["ctx"]["error"])  # without what a variable of the environment holds
-        written = document.place(path).written
-        if written is not None and isinstance(error["input"], str):
-            said = said.replace(repr(error["input"]), repr(written))
-        return document.error(path, said)
-    expected = _EXPECTED.get(kind)
-    if expected is None:
-        expected = error["msg"].removeprefix("Input should be ")
-    return document.error(path, f"expected {expected}, found {_found(document, path)}")
-
-
-_EXPECTED = {
-    "string_type": "a text",
-    "float_type": "a number",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "dict_type": "keys with values",
-    "model_type": "keys with values",
-    "list_type": "a list",
-    "too_short": "at least one",
-}
-
-
-def _found(document: Document, path: Path_) -> str:
-    place = document.places.get(path)
-    if place is None or place.written is None:
-        data: Any = document.data
-        for part in path:
-            data = data.get(part, "") if isinstance(data, dict) else data
-        kind = "a list" if isinstance(data, list) else "keys with values"
-        return kind if data else "none"
-    return repr(place.written) if place.written else "nothing"
-
-
-def _keys(path: Path_) -> list[str]:
-    """What may stand in this place."""
-    model: Any = Job
-    for part in path:
-        model = _inner(model, part)
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _inner(model: Any, part: str | int) -> Any:
-    """The model of what stands below a key, or in a list or a mapping."""
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        model = model.model_fields[str(part)].annotation
-        options = [kind for kind in get_args(model) if kind is not type(None)]
-        return options[0] if len(options) == 1 and type(None) in get_args(model) else model
-    return get_args(model)[-1]
-
-
-def _hint(name: str, known: Any) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"

@@ -10,18 +10,16 @@ pushing the filter down and evaluating the look-up twice.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, TypeVar
-from zlib import crc32
 
 import numpy as np
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from penstock.concept.terms import Concept
+from penstock.spark.keys import SEPARATOR, Keys
 from penstock.spark.look import MOST_VALUES, clock_metric, look, newest, values_metric, values_of
 from penstock.spark.table import Table
 from penstock.spark.wire import ALWAYS, Shipment, Wire, thresholds
@@ -29,73 +27,6 @@ from penstock.types import OTHERS, Count, Plan, Stratum
 
 Value = TypeVar("Value")
 WEIGHT, SIC = "_weight", "_sic"
-SEPARATOR = "\x1f"
-SALT = 0x5EED
-"""So that decisions do not follow from hashes that the job itself may use."""
-
-
-def salt_of(source: str) -> int:
-    """A Java int, for a stream of this name."""
-    return SALT ^ (crc32(source.encode()) >> 1)
-
-
-@dataclass(frozen=True)
-class Keys:
-    """Where a tuple's query, source, group and identity are found."""
-
-    query: Column | str
-    source: Column | str
-    strata: tuple[Column, ...]
-    identity: tuple[Column, ...]
-
-    @property
-    def only(self) -> Stratum | None:
-        """The stratum, where there is only one."""
-        if self.strata or not self.same_value:
-            return None
-        return Stratum(str(self.query), str(self.source))
-
-    @property
-    def same_value(self) -> bool:
-        """All tuples are worth the same: one query, one source."""
-        return isinstance(self.query, str) and isinstance(self.source, str)
-
-    @property
-    def rest(self) -> Stratum:
-        """Stands for tuples of which nobody knows the stratum."""
-        names = (self.query, self.source)
-        return Stratum(*(name if isinstance(name, str) else "" for name in names))
-
-    def fingerprint(self) -> Column:
-        """Of what varies in this stream; constants tell no tuples apart."""
-        named = [_text(name) for name in (self.query, self.source) if isinstance(name, Column)]
-        return sf.xxhash64(*_null_safe((*named, *self.strata)))
-
-    def fingerprint_in(self, stream: DataFrame) -> Column | None:
-        """The same for a stream further down; None where it has lost the columns."""
-        if self.only is not None:
-            return sf.lit(0).cast("bigint")
-        try:
-            stream.select(self.fingerprint())
-        except AnalysisException:
-            return None
-        return self.fingerprint()
-
-    def name(self, *before: Column) -> Column:
-        """``before``, query, source and group; different strata have different names."""
-        group = sf.concat_ws(",", *(_part(column, len(self.strata)) for column in self.strata))
-        parts = (*before, _text(_column(self.query)), _text(_column(self.source)), group)
-        return sf.concat_ws(SEPARATOR, *parts)
-
-    def luck(self, other: int = 0) -> Column:
-        """Evenly spread over 63 bits, a function of the stream's name and the tuple's identity.
-
-        Of the name, since tuples that are joined may have the same identity in both streams:
-        the weight of a pair is the product of two weights only if they were decided apart. With
-        an ``other`` number, another luck.
-        """
-        salt = sf.lit(salt_of(self.rest.source) ^ other)
-        return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe(self.identity)), 1)
 
 
 @dataclass
@@ -129,7 +60,13 @@ class Gate:
             "*", ((sf.col("_threshold") == ALWAYS) | lucky).alias("_admitted")
         )
         counted = decided.select(
-            *columns, "_place", "_threshold", "_admitted", *self._countable(), *self._seen(wire)
+            *columns,
+            "_place",
+            "_threshold",
+            "_admitted",
+            wire.clock().alias("_passed"),
+            *self._countable(),
+            *self._seen(wire),
         ).observe(self.name, *self._metrics(wire))
         idle = self._idle(wire)
         return counted.where(idle | sf.col("_admitted")).select(
@@ -201,6 +138,9 @@ class Gate:
             sf.when(self._idle(wire), arrived)
             .otherwise(sf.count_if("_admitted"))
             .alias("admitted"),
+            sf.when(
+                wire.plan("timed") & ~self._idle(wire), sf.max("_passed") - sf.min("_passed")
+            ).alias("span"),
         ]
         if self.concept is not None:
             metrics.append(clock_metric(self.concept))
@@ -245,6 +185,7 @@ class Gate:
         return Shipment(
             version=plan.version,
             open=plan.open and not counting and self.concept is None,
+            timed=plan.open,
             table=table,
             thresholds=table.by_place(thresholds(np.append(default, rates))),
             sic=table.by_place(np.append(unknown, sic)),
@@ -334,6 +275,11 @@ class Gate:
         """The event time of the newest tuple, where a window goes by it."""
         return None if self.concept is None else newest(metrics)
 
+    def span(self, metrics: Mapping[str, Any]) -> float | None:
+        """Seconds between a batch's first tuple and its last, where that was timed."""
+        span = metrics.get("span")
+        return None if span is None else float(span) / 1000
+
     def rates(self, metrics: Mapping[str, Any]) -> dict[Stratum, float]:
         """Of the groups that a batch thinned."""
         if self.concept is None or int(metrics["version"]) not in self._rates:
@@ -371,32 +317,3 @@ def _pairs(text: str | None) -> list[tuple[Any, int]]:
     if text is None:
         return []
     return [(item, int(seen)) for item, seen in json.loads(text) if item is not None]
-
-
-def _column(value: Column | str) -> Column:
-    return sf.lit(value) if isinstance(value, str) else value
-
-
-def _text(column: Column) -> Column:
-    return sf.coalesce(column.cast("string"), sf.lit(""))
-
-
-def _part(column: Column, of: int) -> Column:
-    """Of a group's name: null is ``\\N``, as in Hive, and what could be mistaken is escaped."""
-    mistakable = r"([\\,])" if of > 1 else r"([\\])"
-    escaped = sf.regexp_replace(column.cast("string"), mistakable, r"\\$1")
-    return sf.coalesce(escaped, sf.lit(r"\N"))
-
-
-def _null_safe(columns: Sequence[Column]) -> list[Column]:
-    """A hash skips nulls, so that (null, a) and (a, null) would be one; say which is which."""
-    if len(columns) < 2:
-        return list(columns)
-    nulls = reduce(
-        lambda bits, pair: (
-            bits + sf.when(pair[1].isNull(), sf.lit(2 ** pair[0])).otherwise(sf.lit(0))
-        ),
-        enumerate(columns),
-        sf.lit(0),
-    )
-    return [*columns, nulls]

@@ -147,12 +147,19 @@ class SparkJob:
             counts=counts,
             work=self._work() if cores else None,
             overhead=progress.overhead,
+            span=self._span(progress),
             clocks=self._clocks(progress),
             values=self._values(progress),
             rates={s: r for g in self.gates for s, r in g.rates(progress.observed[g.name]).items()},
         )
         self.latencies.append((waited, progress.seconds, batch.admitted))
         return progress, batch
+
+    def _span(self, progress: Progress) -> float | None:
+        """Of a query with one gate: how streams share a query's time nobody knows."""
+        if len(self.gates) != 1:
+            return None
+        return self.gates[0].span(progress.observed[self.gates[0].name])
 
     def _clocks(self, progress: Progress) -> dict[str, float]:
         """Of two gates of a query, the one that is behind tells the time."""

@@ -31,10 +31,11 @@ from penstock.las.doorman import Function
 from penstock.settings import Settings, Terms
 from penstock.spark import arguments
 from penstock.spark.books import Books
-from penstock.spark.gate import Gate, Keys
+from penstock.spark.gate import Gate
 from penstock.spark.guard import OnError
 from penstock.spark.guards import Guards
 from penstock.spark.job import SparkJob
+from penstock.spark.keys import Keys
 from penstock.spark.ledger import Ledger
 from penstock.spark.listener import Listener
 from penstock.spark.memory import Memory

@@ -33,7 +33,7 @@ from penstock.types import Floats, Ints, PenstockError
 ALWAYS = 2**63 - 1
 """The threshold of rate 1: every hash, shifted to 63 bits, is at most this."""
 _FIELDS = (
-    "open boolean, version array<bigint>, mask bigint, keys array<bigint>, "
+    "open boolean, timed boolean, version array<bigint>, mask bigint, keys array<bigint>, "
     "thresholds array<bigint>, sic array<double>, look array<bigint>"
 )
 TICKED = 1
@@ -46,6 +46,8 @@ class Shipment:
 
     version: int
     open: bool
+    timed: bool
+    """Whether the tuples' passing is timed, which only tells something where none is shed."""
     table: Table
     thresholds: Ints
     sic: Floats
@@ -114,17 +116,31 @@ class Wire:
         sent = self._in_force.get(0, None)
         if shipment.open and sent is not None:
             sent.update(0, True)
-            sent.update(1, version)
+            sent.update(2, version)
             return
-        row = self._new_row(7)
+        row = self._new_row(8)
         row.update(0, shipment.open)
-        row.update(1, version)
-        row.setLong(2, shipment.table.mask)  # an update would pass a small number as a Java int
-        row.update(3, self._keys(shipment.table))
-        row.update(4, self._array(shipment.thresholds))
-        row.update(5, self._array(shipment.sic))
-        row.update(6, self._array(np.array([shipment.look])))
+        row.update(1, shipment.timed)
+        row.update(2, version)
+        row.setLong(3, shipment.table.mask)  # an update would pass a small number as a Java int
+        row.update(4, self._keys(shipment.table))
+        row.update(5, self._array(shipment.thresholds))
+        row.update(6, self._array(shipment.sic))
+        row.update(7, self._array(np.array([shipment.look])))
         self._in_force.update(0, row)
+
+    def clock(self) -> Column:
+        """The milliseconds at which a tuple passes; SQL only knows when its batch began."""
+        from pyspark.sql.classic.column import Column as ClassicColumn
+
+        system = self._jvm.java.lang.Class.forName("java.lang.System")
+        kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL("bigint")
+        nothing = self._jvm.PythonUtils.toSeq([])
+        deterministic, absent = False, self._jvm.scala.Option.empty()
+        call = self._expressions.objects.StaticInvoke(
+            system, kind, "currentTimeMillis", nothing, nothing, True, False, deterministic, absent
+        )
+        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(call))
 
     def _mutable_literal(self) -> tuple[Any, Column]:
         from pyspark.sql.classic.column import Column as ClassicColumn
