@@ -123,8 +123,12 @@ class SparkJob:
         wrapped: Any = self.query
         return wrapped._jsq.streamingQuery()
 
-    def finished(self, cores: bool) -> tuple[Progress, Batch] | None:
-        """The last batch, if it has not been told before."""
+    def finished(self, alone: bool) -> tuple[Progress, Batch] | None:
+        """The last batch, if it has not been told before.
+
+        Where the job is not alone on its site, others use the processors while its tuples pass:
+        then its own work is counted instead of the time that it takes them.
+        """
         if self.query is None:
             return None
         told = self._engine.lastProgress()
@@ -145,9 +149,9 @@ class SparkJob:
             started=progress.started,
             seconds=progress.seconds,
             counts=counts,
-            work=self._work() if cores else None,
+            work=None if alone else self._work(),
             overhead=progress.overhead,
-            span=self._span(progress),
+            span=self._span(progress) if alone else None,
             clocks=self._clocks(progress),
             values=self._values(progress),
             rates={s: r for g in self.gates for s, r in g.rates(progress.observed[g.name]).items()},

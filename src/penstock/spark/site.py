@@ -309,10 +309,10 @@ class Site:
     def _hear(self) -> None:
         """Collects what finished since it was last asked."""
         with self._lock:
-            several = len(self._jobs) > 1
+            alone = len(self._jobs) == 1
             for job in self._jobs.values():
                 try:
-                    told = job.finished(cores=several)
+                    told = job.finished(alone)
                 except Exception:
                     log.exception("cannot read the progress of %s", job.name)
                     continue
