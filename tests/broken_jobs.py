@@ -262,6 +262,26 @@ BROKEN = [
         spark=True,
     ),
     Broken(
+        "no strata",
+        "strata: route",
+        "strata: []",
+        ":19: queries.fares.strata: expected a column, a list of columns, or one of both for each "
+        "source",
+    ),
+    Broken(
+        "SQL that the parser chokes on",
+        "FROM trips[Range 1 min]",
+        "FROM trips |> LIMIT 1",
+        ":29: queries.trips.sql: this SQL is beyond the parser: write it as a plain SELECT",
+    ),
+    Broken(
+        "a checkpoint in a file",
+        "site: rome",
+        "site: rome\ncheckpoint: /etc/hostname",
+        ":2: checkpoint: /etc/hostname is a file, not a directory",
+        spark=True,
+    ),
+    Broken(
         "unknown stratum",
         "strata: route",
         "strata: rout",

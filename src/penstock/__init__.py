@@ -6,9 +6,12 @@ when it is first used.
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.types import PenstockError
+
 __version__ = "0.1.0"
 __all__ = [
     "Concept",
+    "PenstockError",
     "Site",
     "Terms",
     "corr",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from penstock.concept.terms import Concept
 from penstock.policy import Policy
 from penstock.policy.balance_sic import BalanceSic
+from penstock.types import PenstockError
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,18 @@ class Terms:
     ceiling: float = float("inf")
     concept: Concept | None = None
     """Where its strata are groups of a window, and no group may disappear."""
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "floor", "ceiling"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise PenstockError(f"{name}: expected a number, found {value!r}")
+        if not self.weight > 0:
+            raise PenstockError(f"weight: must be greater than 0, not {self.weight}")
+        if not 0 <= self.floor <= 1:
+            raise PenstockError(f"floor: a SIC between 0 and 1, not {self.floor}")
+        if not self.ceiling >= self.floor:
+            raise PenstockError(f"ceiling: {self.ceiling} lies below the floor, {self.floor}")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -50,6 +50,11 @@ class Constant:
         ({"policy": "zzz"}, "unknown policy 'zzz': there are .*uniform"),
         ({"policy": Constant(1.5)}, "policy 'constant': a rate lies between 0 and 1.*1.5"),
         ({"policy": Constant(-0.1)}, "policy 'constant': a rate lies between 0 and 1.*-0.1"),
+        ({"policy": 5}, "policy: expected a name or an object with a method 'rates', found 5"),
+        ({"headroom": 5}, "headroom: the share of a budget that is planned, not 5"),
+        ({"headroom": "a"}, "headroom: the share of a budget that is planned, not 'a'"),
+        ({"terms": {"a": 5}}, "terms: 'a' has 5; give ps.Terms"),
+        ({"directory": "/proc/nowhere"}, "directory: /proc/nowhere: "),
         ({"policy": Constant(float("nan"))}, "policy 'constant'.*not a number"),
     ],
 )
@@ -113,3 +118,40 @@ def test_intervals_names_and_gates_of_queries(site: ps.Site, stream: DataFrame) 
         site.start(site.gate(stream, query="q").writeStream.format("noop"), query="q")
     with pytest.raises(PenstockError, match=r"belongs to another query.*for each query"):
         site.start(gated.where("value > 1").writeStream.format("noop"), query="r")
+
+
+def test_a_concept_that_is_refused_is_forgotten(site: ps.Site, stream: DataFrame) -> None:
+    concept = ps.Concept(window="5m", time="nope")
+    with pytest.raises(PenstockError, match="time='nope' is no number here"):
+        site.gate(stream, query="q", strata="value", concept=concept)
+    site.gate(stream, query="q", strata="value")
+
+
+def test_two_streams_of_one_query_name(site: ps.Site, stream: DataFrame) -> None:
+    """Their accounts would be one."""
+    first = site.gate(stream, query="a").writeStream.format("noop")
+    second = site.gate(stream, query="a").writeStream.format("noop")
+    site.start(first, query="one")
+    with pytest.raises(ps.PenstockError, match="a query of the name 'a' is running"):
+        site.start(second, query="two")
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"weight": 0}, "weight: must be greater than 0"),
+        ({"weight": "a"}, "weight: expected a number, found 'a'"),
+        ({"floor": 2}, "floor: a SIC between 0 and 1"),
+        ({"floor": 0.8, "ceiling": 0.3}, "ceiling: 0.3 lies below the floor, 0.8"),
+    ],
+)
+def test_terms(terms: dict[str, Any], message: str) -> None:
+    with pytest.raises(PenstockError, match=message):
+        ps.Terms(**terms)
+
+
+def test_bounds_are_asked_for_or_not() -> None:
+    with pytest.raises(ValueError, match="bounds is True or False, not 2"):
+        ps.mean("value", bounds=2)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="share lies between 0 and 1"):
+        ps.percentile("value", 2)

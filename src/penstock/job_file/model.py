@@ -37,7 +37,7 @@ def _strata(value: Any) -> Any:
 
 def _are_names(value: Any) -> bool:
     return isinstance(value, str) or (
-        isinstance(value, list) and all(isinstance(name, str) for name in value)
+        isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
     )
 
 

@@ -16,6 +16,7 @@ from penstock.sim.measure import Outcome
 from penstock.sim.plots import plots_of_answer, plots_of_run
 from penstock.sim.scenario import load
 from penstock.sim.what_if import Answer, Question, Say, ask
+from penstock.types import PenstockError
 
 
 def simulate(path: Path, as_json: bool, plots: Path | None) -> None:
@@ -111,7 +112,10 @@ def _write_plots(plots: list[Any], directory: Path | None) -> None:
         return
     from penstock.experiments.publish import draw
 
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PenstockError(f"--plot {directory}: {error.strerror}; name a directory") from None
     for plot in plots:
         draw(plot, directory / f"{plot.name}.svg")
 

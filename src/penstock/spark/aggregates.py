@@ -38,6 +38,8 @@ def _column(column: Column | str) -> Column:
 
 def _answer(found: Weighted[Any], name: str, bounds: bool, confidence: float) -> Column:
     value: Column = found.value
+    if not isinstance(bounds, bool):
+        raise ValueError(f"bounds is True or False, not {bounds!r}; see confidence")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence is a share such as 0.95, not {confidence}")
     if not bounds:
@@ -100,6 +102,8 @@ def corr(one: Column | str, two: Column | str) -> Column:
 
 def percentile(column: Column | str, share: float, accuracy: int = 10_000) -> Column:
     """The value below which a share of all that arrived lies; approximate."""
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"share lies between 0 and 1; it is {share}")
     found = weighted.percentile(
         SPARK,
         "percentile_approx",

@@ -1,7 +1,9 @@
 """What users hand to a site: refused at once where it makes no sense, with what to do."""
 
-from collections.abc import Collection, Iterable, Sequence
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, cast
 
 from pyspark.errors import PySparkException
@@ -13,6 +15,7 @@ from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
 from penstock.concept import Concept
 from penstock.durations import seconds
+from penstock.settings import Terms
 from penstock.spark.complaints import told
 from penstock.spark.gate import SIC, WEIGHT, Gate
 from penstock.types import PenstockError
@@ -31,6 +34,10 @@ def duration(name: str, value: float | str) -> float:
 def policy(given: str | policies.Policy) -> policies.Policy:
     if isinstance(given, str):
         return policies.get(given)
+    if not callable(getattr(given, "rates", None)):
+        raise PenstockError(
+            f"policy: expected a name or an object with a method 'rates', found {given!r}"
+        )
     try:
         check_policy_rates_lie_between_0_and_1(given)
     except AssertionError as error:
@@ -39,6 +46,34 @@ def policy(given: str | policies.Policy) -> policies.Policy:
             f"policy {name!r}: a rate lies between 0 and 1, but it gave {error}"
         ) from None
     return given
+
+
+def headroom(given: float) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1:
+        raise PenstockError(f"headroom: the share of a budget that is planned, not {given!r}")
+    return float(given)
+
+
+def terms(given: Mapping[str, Terms] | None) -> dict[str, Terms]:
+    found = dict(given or {})
+    for query, agreed in found.items():
+        if not isinstance(agreed, Terms):
+            raise PenstockError(f"terms: {query!r} has {agreed!r}; give ps.Terms(weight=...)")
+    return found
+
+
+def directory(given: str | Path | None) -> Path | None:
+    """A place that can be written to; made where it is missing."""
+    if given is None:
+        return None
+    path = Path(given)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PenstockError(f"directory: {path}: {error.strerror}") from None
+    if not os.access(path, os.W_OK):
+        raise PenstockError(f"directory: cannot write into {path}")
+    return path
 
 
 def cores(spark: SparkSession) -> int:
@@ -137,6 +172,13 @@ def gates_of(
         raise PenstockError(
             "this gate belongs to another query already; call site.gate(...) for each query"
         )
+    running = {gate.keys.query for gate in taken if isinstance(gate.keys.query, str)}
+    for gate in found:
+        if isinstance(gate.keys.query, str) and gate.keys.query in running:
+            raise PenstockError(
+                f"a query of the name {gate.keys.query!r} is running: give site.gate(query=...) "
+                "another name"
+            )
     names = [(gate.keys.query, gate.keys.source) for gate in found if gate.keys.same_value]
     if len(set(names)) < len(names):
         twice = max(names, key=names.count)[1]

@@ -118,6 +118,11 @@ class SparkJob:
     last_start: float | None = None
 
     @property
+    def runs(self) -> bool:
+        """Or is about to."""
+        return self.query is None or self.query.isActive
+
+    @property
     def _engine(self) -> Any:
         assert self.query is not None
         wrapped: Any = self.query

@@ -16,7 +16,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from penstock.job_file.load import Loaded, view
-from penstock.job_file.model import Sink
 from penstock.spark import arguments
 from penstock.spark.answers import answer
 from penstock.spark.complaints import hint, line_of, told
@@ -30,6 +29,7 @@ Schemas = Mapping[str, StructType]
 def check(spark: SparkSession, loaded: Loaded) -> Schemas:
     """Raises the first mistake with its place; gives what plain Spark's results would look like."""
     job = loaded.job
+    _writable(loaded, job.checkpoint, ("checkpoint",))
     streams = {name: _source(spark, loaded, name) for name in job.sources}
     for name in job.queries:
         _strata(loaded, name, streams)
@@ -123,7 +123,7 @@ def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
     if sink.format == "memory" and not name.isidentifier():
         message = f"the memory sink makes a table of the query's name, and {name!r} cannot be one"
         raise loaded.document.error((*place, "format"), message)
-    _writable(loaded, sink, place)
+    _writable(loaded, sink.path, (*place, "path"))
     if sink.format in ("parquet", "orc", "json", "csv", "text", "delta") and not sink.path:
         raise loaded.document.error(place, "'path' is missing")
     if sink.path and query.mode != "append":
@@ -144,12 +144,12 @@ def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...],
         raise loaded.document.error(place, message) from None
 
 
-def _writable(loaded: Loaded, sink: Sink, place: tuple[str, ...]) -> None:
-    if sink.path is None or "://" in sink.path:
+def _writable(loaded: Loaded, directory: str | None, place: tuple[str, ...]) -> None:
+    if directory is None or "://" in directory:
         return
-    path = Path(located(sink.path, loaded.directory))
+    path = Path(located(directory, loaded.directory))
     if path.exists() and not path.is_dir():
-        raise loaded.document.error((*place, "path"), f"{path} is a file, not a directory")
+        raise loaded.document.error(place, f"{path} is a file, not a directory")
     there = next(parent for parent in path.parents if parent.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
-        raise loaded.document.error((*place, "path"), f"cannot write into {there}")
+        raise loaded.document.error(place, f"cannot write into {there}")

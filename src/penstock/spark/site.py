@@ -77,11 +77,11 @@ class Site:
             latency=None if latency is None else arguments.duration("latency", latency),
             stw=None if stw is None else arguments.duration("stw", stw),
             policy=arguments.policy(policy),
-            headroom=headroom,
+            headroom=arguments.headroom(headroom),
             cores=float(arguments.cores(spark)),
-            terms=dict(terms or {}),
+            terms=arguments.terms(terms),
         )
-        self._memory = Memory(None if directory is None else Path(directory))
+        self._memory = Memory(arguments.directory(directory))
         self.ledger = Ledger(self._memory.directory and self._memory.directory / "ledger.jsonl")
         self.plan = Plan()
         self._state = self._memory.recall("state", State) or State()
@@ -121,6 +121,7 @@ class Site:
         """
         columns = arguments.names_of(stream)
         if concept is not None:
+            arguments.concept(concept, stream)
             self.settings = self.settings.with_concept(arguments.name(query), concept)
         keys = Keys(
             query=query,
@@ -187,12 +188,12 @@ class Site:
         name = query or f"query-{len(self._jobs)}"
         with self._lock:
             old = self._jobs.get(name)
-            if old is not None and (old.query is None or old.query.isActive):
+            if old is not None and old.runs:
                 raise PenstockError(
                     f"a query of the name {name!r} is running: give start(query=...) another name"
                 )
             self._jobs.pop(name, None)
-            taken = [gate for job in self._jobs.values() for gate in job.gates]
+            taken = [gate for job in self._jobs.values() if job.runs for gate in job.gates]
             gates = arguments.gates_of(writer, self._gates.values(), taken)
             period = self.settings.interval
             if interval is not None:

@@ -95,6 +95,8 @@ def parse(text: str) -> exp.Query:
         raise SqlError(f"this is not SQL: {_said(first)}{near}", first.get("line")) from None
     except sqlglot.errors.TokenError as error:
         raise SqlError("this is not SQL: a quote or a comment is not closed") from error
+    except Exception as error:  # the parser's own mistakes must not look like the user's crash
+        raise SqlError("this SQL is beyond the parser: write it as a plain SELECT") from error
     found = [tree for tree in trees if tree is not None]
     if len(found) != 1:
         raise SqlError("expected one query" if found else "the query is empty")
