@@ -40,7 +40,8 @@ def test_the_best_fixed_rate_is_not_the_luckiest() -> None:
 
     assert best_fixed([run(100, 1.0), run(200, 2.0)], 1.5) == 150
     assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], 1.5) == 150
-    assert best_fixed([run(100, 1.0), run(200, 2.0)], 9.0) == 200
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], 0.5) == 100
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], 9.0) == float("inf")
 
 
 def test_p95_weighs_tuples_not_batches() -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from scipy.optimize import isotonic_regression
 
 from penstock.bench import harness as h
+from penstock.types import Floats
 
 OVERLOAD = 10.0
 CALM_SECONDS, CALM_FACTOR = 20.0, 0.03
@@ -19,6 +20,8 @@ CALM_SECONDS, CALM_FACTOR = 20.0, 0.03
 ROUNDS = 3
 SWEEP = (0.95, 1.05, 1.15, 1.3)
 """Fixed rates, in what the controller admits."""
+FURTHER, MOST_FURTHER = 1.2, 4
+"""Steps beyond these, and how many at most, until they enclose the latency of the controller."""
 PROFILE = ((0.0, CALM_FACTOR), (CALM_SECONDS, 1.0))
 
 
@@ -128,6 +131,7 @@ def _capacity(spark: SparkSession, rate: float, seconds: float) -> list[dict[str
         before, last = last, _in_the_flood(_gated(spark, rate, seconds / 2 + CALM_SECONDS))
         admitted = (_admitted_per_second(before) + _admitted_per_second(last)) / 2
         p95 = (h.p95(before) + h.p95(last)) / 2
+        _enclose(spark, rate, seconds / 4, sweep, p95)
         best = best_fixed(sweep, p95)
         rounds.append(
             {
@@ -141,16 +145,40 @@ def _capacity(spark: SparkSession, rate: float, seconds: float) -> list[dict[str
     return rounds
 
 
+def _enclose(
+    spark: SparkSession, rate: float, seconds: float, sweep: list[dict[str, float]], p95: float
+) -> None:
+    """Tries more rates, up or down, until their latencies enclose this one."""
+    for _ in range(MOST_FURTHER):
+        shares = [run["share"] for run in sweep]
+        _, latency = curve(sweep)
+        if p95 > latency[-1] and max(shares) < 1.0:
+            share = min(max(shares) * FURTHER, 1.0)
+        elif p95 < latency[0]:
+            share = min(shares) / FURTHER
+        else:
+            return
+        sweep.append(_fixed(spark, rate, share, seconds))
+
+
+def curve(sweep: list[dict[str, float]]) -> tuple[Floats, Floats]:
+    """What each fixed rate admitted, and its latency, which rises with the rate.
+
+    Where it seems to fall, one of two runs had luck, and both count as their mean: else the
+    luckiest of all runs would be taken for what the job can do.
+    """
+    runs = sorted((run["admitted_per_second"], run["p95"]) for run in sweep)
+    admitted, latency = np.array(runs).T
+    return admitted, np.asarray(isotonic_regression(latency).x)
+
+
 def best_fixed(sweep: list[dict[str, float]], p95: float) -> float:
     """What a fixed rate of this latency admits, by a straight line between those that were tried.
 
-    Latency rises with the rate. Where it seems to fall, one of two runs had luck, and both count
-    as their mean: else the luckiest of all runs would be taken for what the job can do.
+    Without end where all of them are faster: what was not found is not claimed.
     """
-    admitted, latency = np.array(
-        sorted((run["admitted_per_second"], run["p95"]) for run in sweep)
-    ).T
-    return float(np.interp(p95, isotonic_regression(latency).x, admitted))
+    admitted, latency = curve(sweep)
+    return float(np.interp(p95, latency, admitted, right=np.inf))
 
 
 def _fixed(spark: SparkSession, rate: float, share: float, seconds: float) -> dict[str, float]:
