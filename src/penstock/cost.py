@@ -86,8 +86,8 @@ class ThreeTermCost:
     seen: Floats = field(default_factory=lambda: np.empty((0, 3)))
     """Rows of seconds, arrived, admitted; the newest last."""
     batches: int = 0
-    least: float = 0.0
-    """Seconds that a tuple took to go by when that was last timed."""
+    passing: float = 0.0
+    """Seconds that a tuple took to pass the gate when that was last timed."""
     before: "ThreeTermCost | None" = None
     """The model as it was before the last batch, where that was a slow surprise."""
 
@@ -135,16 +135,16 @@ class ThreeTermCost:
         """
         share = WARM_UP[self.batches] if self.cold else 1.0
         overhead = None if overhead is None else overhead * share
-        updated = self._updated(seconds * share, arrived, admitted, overhead)
+        updated = self._learnt(seconds * share, arrived, admitted, overhead)
         if span is not None and arrived:
-            updated = replace(updated, least=max(span - TOGETHER, 0.0) * share / arrived)
-        return updated if admitted < arrived else updated._at_least()
+            updated = replace(updated, passing=max(span - TOGETHER, 0.0) * share / arrived)
+        return updated if admitted < arrived else updated._no_cheaper_than_passing()
 
-    def _updated(
+    def _learnt(
         self, seconds: float, arrived: float, admitted: float, overhead: float | None
     ) -> "ThreeTermCost":
         if self.before is not None and self._was_outlier(seconds, arrived, admitted):
-            return self.before._updated(seconds, arrived, admitted, None)
+            return self.before._learnt(seconds, arrived, admitted, None)
         counted = replace(self, batches=self.batches + 1)
         if not self.known:
             return counted._start_anew(seconds, arrived, admitted, overhead)
@@ -161,14 +161,14 @@ class ThreeTermCost:
             return fitted  # as well as a few odd batches can be fitted
         return counted._surprised(seconds, arrived, admitted)
 
-    def _at_least(self) -> "ThreeTermCost":
-        """The same time for such a batch, in which tuples cost what they took to go by, or more.
-        In a calm that never varies only this tells how a flood will be.
+    def _no_cheaper_than_passing(self) -> "ThreeTermCost":
+        """With a smaller fixed part where tuples would seem to cost less than they took to pass:
+        in a calm that never varies only this tells how a flood will be.
         """
-        if self.arriving + self.admitting >= self.least:
+        if self.arriving + self.admitting >= self.passing:
             return self
-        arriving = max(self.arriving, SHED_SHARE * self.least)
-        admitting = max(self.admitting, self.least - arriving)
+        arriving = max(self.arriving, SHED_SHARE * self.passing)
+        admitting = max(self.admitting, self.passing - arriving)
         _, arrived, admitted = self.seen[-1].tolist()
         whole = self.seconds(arrived, admitted)
         fixed = max(whole - arriving * arrived - admitting * admitted, 0.0)
@@ -182,7 +182,7 @@ class ThreeTermCost:
         seconds, arrived, admitted = self.seen[-1].tolist()
         terms = np.array([0.0, min(self.arriving, SHED_SHARE * admitting), admitting])
         terms[0] = max(seconds - terms[1] * arrived - terms[2] * admitted, 0.0)
-        return replace(self, terms=terms, before=None)
+        return replace(self, terms=terms, before=None, passing=0.0)
 
     def _was_outlier(self, seconds: float, arrived: float, admitted: float) -> bool:
         """The next batch is as the model was; a batch that admits next to nothing cannot tell."""

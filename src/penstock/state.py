@@ -79,7 +79,8 @@ def learn(job: Job, batch: Batch) -> Job:
     arrived, admitted = batch.arrived, job.weighed(batch)
     clock, work = job.clock, job.work
     if arrived or not clock.known:
-        span = batch.span if batch.admitted == arrived else None
+        # where a guard says what tuples cost, and where some are shed, there is better to go by
+        span = batch.span if batch.admitted == arrived and not job.costs else None
         clock = clock.update(batch.seconds, arrived, admitted, batch.overhead, span)
         if batch.work is not None:
             work = work.update(batch.work, arrived, admitted)
