@@ -120,9 +120,6 @@ class Site:
         are the groups of the query's windows, of which none may disappear.
         """
         columns = arguments.names_of(stream)
-        if concept is not None:
-            arguments.concept(concept, stream)
-            self.settings = self.settings.with_concept(arguments.name(query), concept)
         keys = Keys(
             query=query,
             source=source,
@@ -130,8 +127,10 @@ class Site:
             identity=arguments.columns("id", columns if id is None else id, columns),
         )
         name = f"penstock_gate_{next(_gate_numbers)}"
-        agreed = self.settings.concepts.get(keys.rest.query)
+        agreed = concept or self.settings.concepts.get(keys.rest.query)
         gate = Gate(name, keys, max_strata, agreed and arguments.concept(agreed, stream))
+        if concept is not None:
+            self.settings = self.settings.with_concept(arguments.name(query), concept)
         self._gates[gate.name] = gate
         wire = Wire(self.spark, lambda: self._next_shipment(gate))
         wire.publish(gate.shipment(self.plan, counting=True))

@@ -131,8 +131,6 @@ class Wire:
 
     def clock(self) -> Column:
         """The milliseconds at which a tuple passes; SQL only knows when its batch began."""
-        from pyspark.sql.classic.column import Column as ClassicColumn
-
         system = self._jvm.java.lang.Class.forName("java.lang.System")
         kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL("bigint")
         nothing = self._jvm.PythonUtils.toSeq([])
@@ -140,16 +138,18 @@ class Wire:
         call = self._expressions.objects.StaticInvoke(
             system, kind, "currentTimeMillis", nothing, nothing, True, False, deterministic, absent
         )
-        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(call))
+        return self._column(call)
 
     def _mutable_literal(self) -> tuple[Any, Column]:
-        from pyspark.sql.classic.column import Column as ClassicColumn
-
         row = self._new_row(1)
         kind = self._jvm.org.apache.spark.sql.types.DataType.fromDDL(f"plan struct<{_FIELDS}>")
-        literal = self._expressions.Literal(row, kind)
+        return row, self._column(self._expressions.Literal(row, kind))
+
+    def _column(self, expression: Any) -> Column:
+        from pyspark.sql.classic.column import Column as ClassicColumn
+
         utilities = self._jvm.org.apache.spark.sql.classic.ExpressionUtils
-        return row, ClassicColumn(utilities.column(literal))
+        return ClassicColumn(utilities.column(expression))
 
     def _new_row(self, fields: int) -> Any:
         values = self._gateway.new_array(self._jvm.java.lang.Object, fields)
