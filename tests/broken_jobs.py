@@ -109,13 +109,13 @@ BROKEN = [
         "unknown key in a list",
         "factor: 5",
         "times: 5",
-        ":10: sources.rides.profile[1].times: unknown key; known are at, factor",
+        ":10: sources.rides.profile[1].times: unknown key; there are at, factor",
     ),
     Broken(
         "no queries",
         "queries:",
         "spark: {}\nqueries: {}\nx:",
-        ":19: x: unknown key; known are site, interval, latency, stw, policy, headroom, "
+        ":19: x: unknown key; there are site, interval, latency, stw, policy, headroom, "
         "checkpoint, spark, sources, queries",
     ),
     Broken(
@@ -277,8 +277,8 @@ BROKEN = [
     Broken(
         "a checkpoint in a file",
         "site: rome",
-        "site: rome\ncheckpoint: /etc/hostname",
-        ":2: checkpoint: /etc/hostname is a file, not a directory",
+        "site: rome\ncheckpoint: job.yaml",
+        ":2: checkpoint: {dir}/job.yaml is a file, not a directory",
         spark=True,
     ),
     Broken(

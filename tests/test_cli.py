@@ -114,7 +114,7 @@ BAD = {
     _changed("queries.0.floor", -0.1): "queries[0].floor: expected a number that is not negative",
     _changed("queries.0.strata.0.tuples", None): "queries[0].strata[0].tuples: expected a number",
     _changed("queries.0.strata.0.cost", -2): "queries[0].strata[0].cost: expected a number that",
-    _changed("queries.0.strata.0.colour", 1): "queries[0].strata[0]: unknown key 'colour'; known",
+    _changed("queries.0.strata.0.colour", 1): "queries[0].strata[0]: unknown key 'colour'; there",
     _changed("queries.0.strata", [STRATUM] * 2): "queries[0].strata[1].id: 's1' is already the id",
     _changed("queries", [{"id": "q", "strata": []}] * 2): "queries[1].id: 'q' is already the id of",
     _changed("policy", "fair"): "policy: unknown policy 'fair'",

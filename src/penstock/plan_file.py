@@ -7,13 +7,13 @@ and its command stay light; every message names the place in the document.
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from penstock import policy as policies
 from penstock.fairness import jain
+from penstock.spelling import hint
 from penstock.types import Demand, PenstockError, Queries
 
 _TOP = ("policy", "capacity", "queries")
@@ -117,9 +117,7 @@ def _keys(value: Any, known: Sequence[str], place: str) -> None:
         raise PenstockError(f"{place}: the key {value.twice!r} is given twice")
     for key in _mapping(value, place):
         if key not in known:
-            close = get_close_matches(key, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-            raise PenstockError(f"{place}: unknown key {key!r}; {hint}")
+            raise PenstockError(f"{place}: unknown key {key!r}; {hint(key, known)}")
 
 
 def _list(parent: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:

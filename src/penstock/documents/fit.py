@@ -1,13 +1,12 @@
 """A document as a pydantic model, or one message in words for people about what does not fit."""
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.documents.document import Document, Path_
+from penstock.spelling import hint
 from penstock.types import PenstockError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -26,12 +25,6 @@ def fit(document: Document, model: type[Model]) -> Model:
         return model.model_validate(document.data)
     except ValidationError as error:
         raise _told(document, model, min(error.errors(), key=_spelling_first)) from None
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
 
 
 def _spelling_first(error: ErrorDetails) -> bool:

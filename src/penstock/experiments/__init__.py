@@ -1,10 +1,10 @@
 """Figures and tables of the seed papers, one a file. ``get("las")`` finds one by its name."""
 
-from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 
 from penstock.experiments.base import Experiment
+from penstock.spelling import hint
 from penstock.types import PenstockError
 
 __all__ = ["Experiment", "available", "get"]
@@ -26,7 +26,5 @@ def available() -> dict[str, type[Experiment]]:
 def get(name: str) -> Experiment:
     experiments = available()
     if name not in experiments:
-        close = get_close_matches(name, experiments, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(experiments)}"
-        raise PenstockError(f"unknown experiment {name!r}: {hint}")
+        raise PenstockError(f"unknown experiment {name!r}: {hint(name, experiments)}")
     return experiments[name]()

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock import policy as policies
-from penstock.documents import Document, fit, hint, read
+from penstock.documents import Document, fit, read
 from penstock.job_file.model import EVERY, Job, Query
+from penstock.spelling import hint
 from penstock.sql import Rewritten, SqlError, rewrite
 from penstock.sql import Source as Table
 from penstock.types import PenstockError

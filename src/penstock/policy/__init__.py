@@ -1,10 +1,10 @@
 """Policies, one a file. ``get("balance-sic")`` finds one by its name."""
 
-from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 
 from penstock.policy.base import Policy
+from penstock.spelling import hint
 from penstock.types import PenstockError
 
 __all__ = ["Policy", "available", "get"]
@@ -26,7 +26,5 @@ def available() -> dict[str, type[Policy]]:
 def get(name: str) -> Policy:
     policies = available()
     if name not in policies:
-        close = get_close_matches(name, policies, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(policies)}"
-        raise PenstockError(f"unknown policy {name!r}: {hint}")
+        raise PenstockError(f"unknown policy {name!r}: {hint(name, policies)}")
     return policies[name]()

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +17,7 @@ from penstock.durations import seconds
 from penstock.settings import Terms
 from penstock.spark.complaints import told
 from penstock.spark.gate import SIC, WEIGHT, Gate
+from penstock.spelling import hint
 from penstock.types import PenstockError
 
 
@@ -93,9 +93,7 @@ def columns(
     listed = [given] if isinstance(given, str | Column) else list(given)
     for item in listed:
         if isinstance(item, str) and item not in known:
-            close = get_close_matches(item, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            raise PenstockError(f"{name}: the stream has no column {item!r}; {hint}")
+            raise PenstockError(f"{name}: the stream has no column {item!r}; {hint(item, known)}")
     return tuple(sf.col(f"`{item}`") if isinstance(item, str) else item for item in listed)
 
 

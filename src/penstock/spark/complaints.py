@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from penstock.spark.gate import SIC, WEIGHT
+from penstock.spelling import hint
 
 
 def told(error: PySparkException) -> str:
@@ -15,7 +15,7 @@ def told(error: PySparkException) -> str:
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         column = _bare(parameters.get("objectName") or parameters.get("fieldName") or "?")
         offered = [_bare(name) for name in re.findall(r"`[^,]+`", parameters.get("proposal", ""))]
-        return f"unknown column {column!r}; {hint(column, offered)}"
+        return f"unknown column {column!r}; {column_hint(column, offered)}"
     text = str(error).strip()
     if isinstance(error, ParseException | AnalysisException):
         text = text.partition("\n\n")[0]
@@ -28,10 +28,9 @@ def _bare(name: str) -> str:
     return name.replace("`", "").rpartition(".")[2]
 
 
-def hint(name: str, known: list[str]) -> str:
-    shown = [column for column in known if column not in (WEIGHT, SIC)]
-    close = get_close_matches(name, shown, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(shown)}"
+def column_hint(name: str, known: list[str]) -> str:
+    """Of the user's columns, not of those that a gate adds."""
+    return hint(name, [column for column in known if column not in (WEIGHT, SIC)])
 
 
 def line_of(sql: str, error: PySparkException) -> int | None:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from penstock.job_file.load import Loaded, view
 from penstock.spark import arguments
 from penstock.spark.answers import answer
-from penstock.spark.complaints import hint, line_of, told
+from penstock.spark.complaints import column_hint, line_of, told
 from penstock.spark.gate import SIC, WEIGHT
 from penstock.spark.streams import behind, identity, located, read, strata
 from penstock.types import PenstockError
@@ -69,7 +69,7 @@ def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None
     if query.strata and not found:
         known = sorted({column for source in used for column in streams[source].columns})
         wanted = [text for texts in query.strata.values() for text in texts]
-        message = f"no source of the query has {wanted[0]!r}; {hint(wanted[0], known)}"
+        message = f"no source of the query has {wanted[0]!r}; {column_hint(wanted[0], known)}"
         raise loaded.document.error(("queries", name, "strata"), message)
 
 

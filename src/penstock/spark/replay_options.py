@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
@@ -29,6 +28,7 @@ from penstock.spark.generate import (
 )
 from penstock.spark.recording import Recording, recording, version_of
 from penstock.spark.schedule import Profile
+from penstock.spelling import hint
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,10 @@ def parse_profile(text: str) -> Profile:
 
 
 def _refuse_unknown(given: Mapping[str, str], known: Sequence[str]) -> None:
-    spelt = {name.lower(): name for name in known}
+    spelt = {name.lower() for name in known}
     for name in given:
         if name not in spelt:
-            near = [spelt[match] for match in get_close_matches(name, spelt, n=1)]
-            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
-            raise ValueError(f"unknown option {name!r}: {hint}")
+            raise ValueError(f"unknown option {name!r}: {hint(name, known)}")
 
 
 def _check_pace(settings: Settings) -> None:

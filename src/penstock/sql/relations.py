@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from sqlglot import exp
 
+from penstock.spelling import hint
 from penstock.sql.aggregates import call
 from penstock.sql.grammar import SqlError
 
@@ -109,7 +109,5 @@ def by_name(sources: Mapping[str, Source], name: str) -> Source:
     """Names are as Spark takes them, whatever their case."""
     found = {known.lower(): source for known, source in sources.items()}
     if name.lower() not in found:
-        close = get_close_matches(name, sources, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sources)}"
-        raise SqlError(f"unknown table {name!r}: {hint}")
+        raise SqlError(f"unknown table {name!r}: {hint(name, sources)}")
     return found[name.lower()]
