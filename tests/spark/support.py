@@ -41,6 +41,26 @@ def wait_until(true: Callable[[], object], seconds: float = 60, what: str = "it"
         time.sleep(0.02)
 
 
+def assert_gone(mark: str) -> None:
+    """No process is left that began with this variable, wherever it now belongs. A worker needs a
+    moment to notice that its JVM has ended.
+    """
+
+    def none_left() -> bool:
+        return not any(
+            mark.encode() in _environment(process) for process in Path("/proc").iterdir()
+        )
+
+    wait_until(none_left, 5, f"the processes with {mark} to end")
+
+
+def _environment(process: Path) -> list[bytes]:
+    try:
+        return (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # not a process, or gone meanwhile
+        return []
+
+
 def luck(number: int, source: str = "s") -> int:
     """Where in [0, 2⁶³) the identity ``number``, one bigint column of a source, falls."""
     return xxhash64(number, source) >> 1

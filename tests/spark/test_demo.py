@@ -30,6 +30,7 @@ from penstock.demo.workload import BURST, CALM, Workload
 from penstock.interrupt import Interrupt
 from penstock.spark.schedule import SECOND, Schedule
 from penstock.types import PenstockError
+from tests.spark.support import assert_gone
 
 PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())"]
 
@@ -302,18 +303,6 @@ class TestOptions:
                 signal.raise_signal(signal.SIGINT)
 
 
-def gone_within(seconds: float, group: int) -> bool:
-    """Whether the process group is empty; a worker needs a moment to notice that its JVM is."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def left_behind() -> set[str]:
     return {path.name for path in Path(tempfile.gettempdir()).glob("penstock-demo-*")}
 
@@ -345,7 +334,7 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path) -> Non
 def test_ctrl_c_and_the_like_end_it_cleanly(
     tmp_path: Path, stage: str, wait: float, number: int
 ) -> None:
-    """Pressed in a terminal, it reaches the JVM and the workers too: the whole process group."""
+    """Pressed in a terminal, it reaches the whole process group."""
     before = left_behind()
     with subprocess.Popen(
         [*PENSTOCK, "demo"],
@@ -354,19 +343,19 @@ def test_ctrl_c_and_the_like_end_it_cleanly(
         text=True,
         cwd=tmp_path,
         start_new_session=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PYTHONUNBUFFERED": "1", "STARTED_IN": str(tmp_path)},
     ) as process:
         assert process.stdout is not None
         while stage not in process.stdout.readline():
             pass
         time.sleep(wait)
         pressed = time.monotonic()
-        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+        os.killpg(process.pid, number)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + number, "")
     assert re.fullmatch(r"stopped after \d+ s; nothing is left running\n", out)
     assert (
         time.monotonic() - pressed < 20.0
     )  # on a busy machine; Spark must have started to be stopped
-    assert gone_within(5.0, process.pid)
+    assert_gone(f"STARTED_IN={tmp_path}")
     assert left_behind() == before

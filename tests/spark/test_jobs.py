@@ -29,7 +29,7 @@ from penstock.spark.streams import _replay, identity
 from penstock.sql.rewrite import Rewritten
 from penstock.types import PenstockError
 from tests.broken_jobs import BROKEN, GOOD, Broken
-from tests.spark.support import wait_until
+from tests.spark.support import assert_gone, wait_until
 from tests.test_job_file import EXAMPLES, written
 
 PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())"]
@@ -246,13 +246,20 @@ queries:
 
 
 def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
-    """As a user runs it: plain lines, a report, results on the console; then a signal ends it."""
+    """As a user runs it: plain lines, a report, results on the console; then a signal ends it, sent
+    to all of its processes, as ``timeout`` and service managers do.
+    """
     job, report = tmp_path / "job.yaml", tmp_path / "report.json"
     job.write_text(LIVE)
     command = [*PENSTOCK, "run", str(job), "--report", str(report)]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         lines = []
@@ -260,7 +267,7 @@ def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
         for line in process.stdout:
             lines.append(line)
             if "SIC: trips" in line and any("trips|" in seen for seen in lines):
-                process.send_signal(signal.SIGTERM)
+                os.killpg(process.pid, signal.SIGTERM)
                 break
             assert time.monotonic() < deadline, "".join(lines)
         rest, _ = process.communicate(timeout=60)
@@ -277,6 +284,7 @@ def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
     assert trips["arrived"] == trips["admitted"] + trips["shed"] > 0
     assert "ledger balanced" in rest
     assert not list(tmp_path.glob("penstock-run-*"))
+    assert_gone(f"TMPDIR={tmp_path}")
 
 
 @pytest.mark.parametrize(

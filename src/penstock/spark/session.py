@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from penstock.types import PenstockError
@@ -71,7 +71,7 @@ def session(
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
-        yield _builder(directory, command, settings or {}).getOrCreate()
+        yield _started({**_quiet(directory, command), **(settings or {})})
     finally:
         _end()
 
@@ -88,9 +88,20 @@ def borrowed(command: str) -> Iterator[SparkSession]:
         yield own
 
 
-def _builder(directory: Path, command: str, settings: Mapping[str, str]) -> SparkSession.Builder:
+def _started(settings: Mapping[str, str]) -> SparkSession:
+    """With a JVM that signals to this process and its group do not reach: it ends when told to, or
+    when this process is gone.
+    """
+    configuration = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    untyped: Any = java_gateway
+    gateway = untyped.launch_gateway(configuration, popen_kwargs={"start_new_session": True})
+    SparkContext(conf=configuration, gateway=gateway)
+    return SparkSession.builder.getOrCreate()
+
+
+def _quiet(directory: Path, command: str) -> dict[str, str]:
     java = f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory} -XX:-UsePerfData"
-    quiet: dict[str, bool | float | int | str | None] = {
+    return {
         "spark.master": f"local[{cores()}]",
         "spark.app.name": f"penstock-{command}",
         "spark.ui.enabled": "false",
@@ -106,7 +117,6 @@ def _builder(directory: Path, command: str, settings: Mapping[str, str]) -> Spar
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         "spark.sql.streaming.stopTimeout": "10s",
     }
-    return SparkSession.builder.config(map={**quiet, **settings})
 
 
 def _end() -> None:
