@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.bench import harness
+from penstock.bench.capacity import best_fixed
 from penstock.bench.command import BENCHES
-from penstock.bench.latency import best_fixed
 
 ALWAYS = {
     "truthful": [
@@ -22,12 +22,14 @@ ALWAYS = {
         "the ledger is balanced",
     ],
     "transparent": ["results equal row for row"],
+    "groups": ["the driver and the plan know at most max_strata"],
 }
+SECONDS = 3.0
 
 
-@pytest.mark.parametrize("name", ["truthful", "transparent", "coverage", "burst"])
+@pytest.mark.parametrize("name", BENCHES)
 def test_bench(spark: SparkSession, name: str) -> None:
-    result: dict[str, Any] = BENCHES[name](spark, 3.0 if name == "transparent" else 6.0)
+    result: dict[str, Any] = BENCHES[name](spark, SECONDS)
     json.dumps(result)
     assert result["holds"]
     for promise in ALWAYS.get(name, []):

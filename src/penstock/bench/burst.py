@@ -14,8 +14,7 @@ CALM = 0.3
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    backlog = h.readings(spark, 10_000_000, maxRowsPerTrigger=30_000)
-    can = h.throughput(h.heavy(h.plain(backlog)), seconds / 3, "what can the job process?")
+    can = h.heavy_throughput(spark, seconds / 3)
     rate, third = CALM * can, seconds / 3
     profile = ((0.0, 1.0), (third, 8.0), (2 * third, 1.0))
     opened: list[tuple[float, bool]] = []

@@ -12,16 +12,29 @@ from typing import Any
 from pyspark import __version__ as spark_version
 
 from penstock import __version__
-from penstock.bench import burst, fair, guard, guard_fair, harness, latency, transparent, truthful
+from penstock.bench import (
+    burst,
+    capacity,
+    fair,
+    groups,
+    guard,
+    guard_fair,
+    harness,
+    latency,
+    transparent,
+    truthful,
+)
 
 BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
     "latency": latency.run,
+    "capacity": capacity.run,
     "burst": burst.run,
     "transparent": transparent.run,
     "fair": fair.run,
     "jobs": fair.run_jobs,
     "truthful": truthful.run,
     "coverage": truthful.run_coverage,
+    "groups": groups.run,
     "guard-classes": guard.run_classes,
     "guard-measured": guard.run_measured,
     "guard-fair": guard_fair.run,

@@ -30,6 +30,8 @@ from penstock.spark.site import Site
 from penstock.spark.wire import Wire
 from penstock.types import Plan, Stratum
 
+WHOLE = 30.0
+"""Seconds from which on a run is meant to say something; a shorter one only shows that it runs."""
 INTERVAL = 1.0
 TRIGGER = f"{round(INTERVAL * 1000)} milliseconds"
 READING = "id long, key string, value double, unit string, note string"
@@ -151,6 +153,20 @@ def _offset(text: Any) -> dict[str, Any]:
 
 def readings(spark: SparkSession, rate: float, **options: Any) -> DataFrame:
     return replay(spark, generator="readings", rate=rate, **options)
+
+
+CALM = 0.03
+"""Of a flood: a third of what the job can process, where the flood is ten times as much."""
+
+
+def flood_profile(calm: float) -> tuple[tuple[float, float], ...]:
+    return ((0.0, CALM), (calm, 1.0))
+
+
+def flood(spark: SparkSession, rate: float, calm: float) -> DataFrame:
+    """A job starts up in calm, for so many seconds; then the flood comes."""
+    profile = [{"at": at, "factor": factor} for at, factor in flood_profile(calm)]
+    return readings(spark, rate, profile=profile)
 
 
 def parsed(stream: DataFrame) -> DataFrame:
@@ -275,6 +291,30 @@ def throughput(frame: DataFrame, seconds: float, say: str) -> float:
     rows = sum(batch["numInputRows"] for batch in late)
     took = sum(batch["durationMs"]["triggerExecution"] for batch in late) / 1000
     return float(rows / max(took, 1e-9))
+
+
+def heavy_throughput(spark: SparkSession, seconds: float) -> float:
+    rows = 30_000 if seconds >= WHOLE / 3 else 2_000
+    backlog = readings(spark, 10_000_000, maxRowsPerTrigger=rows)
+    return throughput(heavy(plain(backlog)), seconds, "what can the job process?")
+
+
+def source_adds(spark: SparkSession, rate: float, seconds: float) -> float:
+    """How much later than half an interval of waiting a tuple is out of the bare source."""
+    bare = readings(spark, rate).select(sf.length("payload").alias("n")).groupBy().max("n")
+    query = run_for(
+        lambda directory: (
+            bare.writeStream.format("noop")
+            .outputMode("complete")
+            .option("checkpointLocation", directory + "/c")
+            .trigger(processingTime=TRIGGER)
+            .start()
+        ),
+        seconds,
+        say="the source alone",
+    )
+    batches = record(query, rate).batches
+    return float(np.median([batch.seconds for batch in batches[len(batches) // 2 :]]))
 
 
 def gated_site(spark: SparkSession, **options: Any) -> Site:

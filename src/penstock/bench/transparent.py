@@ -32,10 +32,10 @@ VARIANTS = [(name, share) for name in SLOPES for share in (SMALL, LARGE)]
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     same = _row_for_row(spark, seconds / 4)
-    part = min(seconds / 30, 1.0)  # a short run has small batches
+    part = min(seconds / h.WHOLE, 1.0)  # a short run has small batches
     can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
     size = round(can * FULL * part)
-    count, warm = (ROUNDS, WARM_TURNS) if seconds >= 30 else (1, 0)
+    count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.WHOLE else (1, 0)
     turns = _in_turns(spark, size, min(TURN, seconds), warm, max(round(seconds / 9), 1))
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
