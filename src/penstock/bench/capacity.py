@@ -6,6 +6,7 @@ through it all, and controller and fixed rates take turns at its gate.
 
 import time
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ from penstock.spark.wire import Shipment
 from penstock.types import Plan
 
 OVERLOAD = 10.0
-ROUNDS = 3
-SWEEP = (0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
-"""Fixed rates, in what the controller admitted in its turn just before."""
-SETTLE = 0.25
+ROUNDS = 5
+SWEEP = (0.8, 0.95, 1.1, 1.25, 1.4)
+"""Fixed rates, in what the controller admitted in its last turns."""
+LAST = 4
+"""So many: one turn may have been unlucky."""
+SETTLE = 0.3
 """The part of a turn that does not count: it has what the one before left behind."""
-FEWEST_BATCHES = 3
 
 
 class HeldSite(Site):
@@ -35,16 +37,20 @@ class HeldSite(Site):
     def _next_shipment(self, gate: Gate) -> Shipment:
         if self.held is None:
             return super()._next_shipment(gate)
+        for job in self._jobs.values():
+            job.planned_at = None  # when the controller is asked again, nobody has waited for it
         plan = Plan(self.plan.version, default_rate=self.held, default_sic=1e-6)
         return gate.shipment(plan, counting=True)
 
 
 @dataclass(frozen=True)
 class Turn:
-    share: float | None
-    """The rate that was fixed, or None where the controller decided."""
     start: float
     end: float
+    factor: float | None = None
+    """Of the sweep, or None where the controller decided."""
+    share: float | None = None
+    """The rate that was fixed."""
 
     def of(self, recorded: h.Recorded) -> list[h.BatchRecord]:
         first = self.start + SETTLE * (self.end - self.start)
@@ -61,6 +67,7 @@ class Turns:
     length: float
     warm_up: float
     done: list[Turn] = field(default_factory=list)
+    _admitted: list[float] = field(default_factory=list)
     _began: float | None = None
 
     def __call__(self) -> None:
@@ -71,15 +78,20 @@ class Turns:
             return
         if now < self._began + self.length:
             return
-        self.done.append(Turn(self.site.held, self._began, now))
-        if self.site.held is None:
-            factor = self.sweep[len(self.done) // 2 % len(self.sweep)]
-            self.site.held = min(1.0, factor * self._admitted_in(self.done[-1]) / self.rate)
+        held = self.site.held
+        factor = self.sweep[len(self.done) // 2 % len(self.sweep)]
+        if held is None:
+            self.done.append(Turn(self._began, now))
+            self._admitted.append(self._admitted_in(self.done[-1]))
+            typical = float(np.median(self._admitted[-LAST:]))
+            self.site.held = min(1.0, factor * typical / self.rate)
         else:
+            self.done.append(Turn(self._began, now, factor, held))
             self.site.held = None
         self._began = now
 
     def _admitted_in(self, turn: Turn) -> float:
+        """Tuples a second."""
         first = turn.start + SETTLE * (turn.end - turn.start)
         batches = [batch for batch in self.site.recent if batch.started >= first]
         return sum(batch.admitted for batch in batches) / max(turn.end - first, 1e-9)
@@ -87,8 +99,8 @@ class Turns:
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     rate = OVERLOAD * h.heavy_throughput(spark, seconds / 3)
-    calm, length = seconds / 4, max(seconds / 6, 3.0)
-    sweep, count = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[1:4:2], 1)
+    calm, length = seconds / 4, max(seconds / 9, 3.0)
+    sweep, count = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[:2], 1)
     a_round = 2 * len(sweep)
     with HeldSite(spark, interval=h.INTERVAL) as site:
         stream = h.flood(spark, rate, calm)
@@ -102,58 +114,56 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         )
     recorded = h.record(query, rate, h.flood_profile(calm))
     done = turns.done[: a_round * count]
-    found = [_round(recorded, done[at : at + a_round]) for at in range(0, len(done), a_round)]
-    used = float(np.median([each["used"] for each in found]))
+    found = compared(recorded, done)
+    rounds = [done[at : at + a_round] for at in range(0, len(done), a_round)]
+    without = [
+        compared(recorded, [turn for kept in rounds if kept is not left for turn in kept])["used"]
+        for left in rounds
+        if len(rounds) > 1
+    ]
     return {
         "rate": rate,
         "overload": OVERLOAD,
-        "capacity_used": used,
-        "capacity_used_each_round": [each["used"] for each in found],
-        "rounds": found,
+        **found,
+        "used_without_one_round": without,
         "turns": [asdict(turn) for turn in done],
         "batches": recorded.as_json(),
-        "holds": {"capacity used (at least 0.9)": used >= 0.9},
+        "holds": {"capacity used (at least 0.9)": found["used"] >= 0.9},
     }
 
 
-def _round(recorded: h.Recorded, turns: list[Turn]) -> dict[str, Any]:
-    ours = [batch for turn in turns if turn.share is None for batch in turn.of(recorded)]
-    sweep = [
-        {"share": turn.share, "p95": h.p95(batches), "admitted_per_second": _per_second(batches)}
-        for turn in turns
-        if turn.share is not None and len(batches := turn.of(recorded)) >= FEWEST_BATCHES
-    ]
-    admitted = float(
-        np.mean([_per_second(turn.of(recorded)) for turn in turns if turn.share is None])
+def compared(recorded: h.Recorded, turns: list[Turn]) -> dict[str, Any]:
+    """The controller against the line through what each fixed rate came to, over all its turns."""
+    ours, *sweep = (
+        _pooled([turn.of(recorded) for turn in turns if turn.factor == factor])
+        for factor in (None, *sorted({turn.factor for turn in turns if turn.factor is not None}))
     )
-    p95 = h.p95(ours)
-    best = best_fixed(sweep, p95)
+    best = best_fixed(sweep, ours["p95"])
     return {
-        "used": admitted / best,
-        "admitted": admitted,
+        "used": ours["admitted_per_second"] / best,
+        "controller": ours,
         "best_fixed": best,
-        "p95": p95,
-        "sweep": sweep,
+        "fixed": sweep,
     }
 
 
-def _per_second(batches: list[h.BatchRecord]) -> float:
-    """By the time from one batch's start to the next one's."""
-    if len(batches) < 2:
-        return 0.0
-    passed = batches[-1].started - batches[0].started
-    return sum(batch.admitted for batch in batches[:-1]) / passed
+def _pooled(turns: list[list[h.BatchRecord]]) -> dict[str, float]:
+    """From one batch's start to the next one's."""
+    pairs = [pair for batches in turns for pair in pairwise(batches)]
+    passed = sum(after.started - before.started for before, after in pairs)
+    return {
+        "admitted_per_second": sum(before.admitted for before, _ in pairs) / max(passed, 1e-9),
+        "p95": h.p95([batch for batches in turns for batch in batches]),
+    }
 
 
 def best_fixed(sweep: list[dict[str, float]], p95: float) -> float:
     """What a fixed rate of this latency admits, by a straight line between those that were tried.
 
-    Latency rises with the rate. Where it seems to fall, one of two turns had luck, and both count
-    as their mean: else the luckiest of all would be taken for what the job can do. Where all of
-    them are faster than asked, there is no end: what was not found is not claimed.
+    Latency rises with the rate. Where it seems to fall, one of two had luck, and both count as
+    their mean: else the luckiest of all would be taken for what the job can do. Where all of them
+    are faster than asked, there is no end: what was not found is not claimed.
     """
-    if not sweep:
-        return float("inf")
     turns = sorted((turn["admitted_per_second"], turn["p95"]) for turn in sweep)
     admitted, latency = np.array(turns).T
     rising = np.asarray(isotonic_regression(latency).x)

@@ -114,7 +114,7 @@ def run_classes(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         {"learnt": "key", "average": "key", "straw man": "key", "exact": "key"},
         Exact(fingerprinted(spark, costs)),
         mean,
-        seconds / 3,
+        seconds,
     )
 
 
@@ -137,7 +137,7 @@ def _measured(spark: SparkSession, path: Path, requests: Any, seconds: float) ->
         {"learnt": "model", "average": "model", "straw man": "model", "exact": "cost"},
         Exact(fingerprinted(spark, {cost: cost for cost in requests["cost"].unique().tolist()})),
         mean,
-        seconds / 3,
+        seconds,
         guards,
     )
     known = _estimates(spark, guards["learnt"], requests, result["learnt"]["arrived_in_all"])
@@ -194,7 +194,7 @@ def _compare(
     # what a tuple costs here, and what it waits when there is time enough; it warms up as well
     key = keys["learnt"]
     idle = stream(0.3 * CORES / mean)
-    _, calm = _guarded(spark, idle, function, key, None, 3600.0, seconds, "calibration")
+    _, calm = _guarded(spark, idle, function, key, None, 3600.0, seconds / 3, "calibration")
     here, latency = calm["mean_cost_ms"] / 1000, SLACK * calm["mean_wait_ms"] / 1000
     rate = CORES / here
     make: dict[str, MakeDoorman | None] = {
@@ -206,7 +206,7 @@ def _compare(
     found: dict[str, Any] = {}
     for name, key in keys.items():
         guard, found[name] = _guarded(
-            spark, stream(rate), function, key, make[name], latency, seconds, name
+            spark, stream(rate), function, key, make[name], latency, seconds * 2 / 3, name
         )
         if guards is not None:
             guards[name] = guard
