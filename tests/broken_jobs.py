@@ -75,6 +75,13 @@ BROKEN = [
         "\trides:\n",
         ":6: this is not YAML: found character '\\t' that cannot start any token",
     ),
+    Broken(
+        "a latency that cannot be",
+        "latency: 2s",
+        "latency: 500ms",
+        ":3: latency: 0.5 s cannot be held: a tuple waits for up to an interval, 1 s; give two of "
+        "them, or shorten the interval",
+    ),
     Broken("a key twice", "latency: 2s", "interval: 2s", ":3: interval: this key is given twice"),
     Broken(
         "unknown key", "latency:", "latncy:", ":3: latncy: unknown key; did you mean 'latency'?"

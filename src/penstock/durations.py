@@ -16,7 +16,7 @@ def seconds(value: float | str) -> float:
     >>> seconds("1.5min"), seconds("500ms"), seconds("20"), seconds(3)
     (90.0, 0.5, 20.0, 3.0)
     """
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         found = float(value)
     else:
         match = _TEXT.fullmatch(str(value))  # JSON may hold anything: None is no duration either

@@ -32,6 +32,19 @@ class Terms:
             raise PenstockError(f"ceiling: {self.ceiling} lies below the floor, {self.floor}")
 
 
+def impossible(interval: float, latency: float | None, stw: float | None) -> tuple[str, str] | None:
+    """Which of these cannot be, and why; or None."""
+    if latency is not None and latency <= interval:
+        why = f"{latency:g} s cannot be held: a tuple waits for up to an interval, {interval:g} s"
+        return "latency", f"{why}; give two of them, or shorten the interval"
+    if stw is not None and stw < interval:
+        return (
+            "stw",
+            f"{stw:g} s is shorter than an interval, {interval:g} s; ten of them are usual",
+        )
+    return None
+
+
 @dataclass(frozen=True)
 class Settings:
     interval: float = 1.0
@@ -50,6 +63,10 @@ class Settings:
     terms: Mapping[str, Terms] = field(default_factory=dict)
     intervals: Mapping[str, float] = field(default_factory=dict)
     """Of jobs whose trigger differs from the site's."""
+
+    def __post_init__(self) -> None:
+        if wrong := impossible(self.interval, self.latency, self.stw):
+            raise PenstockError(": ".join(wrong))
 
     @property
     def concepts(self) -> dict[str, Concept]:

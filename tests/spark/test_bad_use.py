@@ -42,6 +42,12 @@ class Constant:
     [
         ({"interval": 0}, "interval: must be longer than 0, such as '1s'"),
         ({"interval": "0s"}, "interval: must be longer than 0"),
+        ({"interval": True}, "interval: True is not a duration such as '20s'"),
+        (
+            {"latency": "500ms"},
+            "latency: 0.5 s cannot be held: a tuple waits for up to an interval",
+        ),
+        ({"stw": 0.5}, "stw: 0.5 s is shorter than an interval, 1 s"),
         ({"interval": "soon"}, "interval: 'soon' is not a duration such as '20s'"),
         ({"latency": -1}, "latency: -1 is not a duration such as"),
         ({"latency": "0s"}, "latency: must be longer than 0"),

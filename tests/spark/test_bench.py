@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.bench import harness
-from penstock.bench.capacity import best_fixed
+from penstock.bench.capacity import Turn, best_fixed, compared
 from penstock.bench.command import BENCHES
 
 ALWAYS = {
@@ -44,6 +44,24 @@ def test_the_best_fixed_rate_is_not_the_luckiest() -> None:
     assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], 1.5) == 150
     assert best_fixed([run(100, 1.0), run(200, 2.0)], 0.5) == 100
     assert best_fixed([run(100, 1.0), run(200, 2.0)], 9.0) == float("inf")
+
+
+def test_capacity_used_is_what_the_controller_admits_of_what_a_fixed_rate_of_its_latency_does() -> (
+    None
+):
+    def batch(second: int) -> harness.BatchRecord:
+        """In turns of ten seconds: the controller, 80 a second, the controller, 120 a second."""
+        admitted = (100, 80, 100, 120)[second // 10]
+        return harness.BatchRecord(
+            second, second, second + admitted / 100, 1000, admitted, second - 1.0, second
+        )
+
+    recorded = harness.Recorded([batch(second) for second in range(40)])
+    turns = [Turn(0, 10), Turn(10, 20, 0.8, 0.08), Turn(20, 30), Turn(30, 40, 1.2, 0.12)]
+    found = compared(recorded, turns)
+    assert found["controller"]["admitted_per_second"] == pytest.approx(100)
+    assert found["best_fixed"] == pytest.approx(100)
+    assert found["used"] == pytest.approx(1.0)
 
 
 def test_p95_weighs_tuples_not_batches() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from penstock import policy as policies
 from penstock.documents import Document, fit, read
 from penstock.job_file.model import EVERY, Job, Query
+from penstock.settings import impossible
 from penstock.spelling import hint
 from penstock.sql import Rewritten, SqlError, rewrite
 from penstock.sql import Source as Table
@@ -50,6 +51,8 @@ def _check(job: Job, document: Document) -> None:
         policies.get(job.policy)
     except PenstockError as error:
         raise document.error(("policy",), str(error)) from None
+    if wrong := impossible(job.interval, job.latency, job.stw):
+        raise document.error((wrong[0],), wrong[1])
     for name, query in job.queries.items():
         if query.ceiling is not None and query.ceiling < query.floor:
             raise document.error(("queries", name, "ceiling"), "lies below the floor")
