@@ -40,10 +40,10 @@ def test_the_best_fixed_rate_is_not_the_luckiest() -> None:
     def run(admitted: float, latency: float) -> dict[str, float]:
         return {"admitted_per_second": admitted, "p95": latency}
 
-    assert best_fixed([run(100, 1.0), run(200, 2.0)], 1.5) == 150
-    assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], 1.5) == 150
-    assert best_fixed([run(100, 1.0), run(200, 2.0)], 0.5) == 100
-    assert best_fixed([run(100, 1.0), run(200, 2.0)], 9.0) == float("inf")
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 1.5) == 150
+    assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], "p95", 1.5) == 150
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 0.5) == 100
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 9.0) == float("inf")
 
 
 def test_capacity_used_is_what_the_controller_admits_of_what_a_fixed_rate_of_its_latency_does() -> (
@@ -60,8 +60,9 @@ def test_capacity_used_is_what_the_controller_admits_of_what_a_fixed_rate_of_its
     turns = [Turn(0, 10), Turn(10, 20, 0.8, 0.08), Turn(20, 30), Turn(30, 40, 1.2, 0.12)]
     found = compared(recorded, turns)
     assert found["controller"]["admitted_per_second"] == pytest.approx(100)
-    assert found["best_fixed"] == pytest.approx(100)
-    assert found["used"] == pytest.approx(1.0)
+    for latency in ("p95", "median"):
+        assert found["best_fixed"][latency] == pytest.approx(100)
+        assert found["used"][latency] == pytest.approx(1.0)
 
 
 def test_p95_weighs_tuples_not_batches() -> None:

@@ -102,14 +102,18 @@ def settled(recorded: Recorded, warm_up: float = 0.25) -> list[BatchRecord]:
 
 
 def p95(batches: list[BatchRecord]) -> float:
-    """Over admitted tuples."""
+    return quantile(batches, 0.95)
+
+
+def quantile(batches: list[BatchRecord], share: float) -> float:
+    """Of the latencies of admitted tuples."""
     if not batches:
         return float("nan")
     times = np.concatenate([batch.latencies() for batch in batches])
     weights = np.repeat([max(batch.admitted, 1) for batch in batches], 41).astype(float)
     order = np.argsort(times)
-    share = np.cumsum(weights[order]) / weights.sum()
-    return float(times[order][np.searchsorted(share, 0.95)])
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return float(times[order][np.searchsorted(reached, share)])
 
 
 def record(
