@@ -120,3 +120,31 @@ def test_whatever_it_is_told_it_stays_sane(told: list[tuple[float, int, float]])
     assert np.isfinite(model.terms).all()
     assert model.terms.min() >= 0
     assert len(model.seen) <= model.window
+
+
+def test_a_measured_cost_ends_the_warm_up() -> None:
+    """A JVM starts slowly, but what a guard timed are its tuples: to believe a part of it only
+    would admit many times what there is time for.
+    """
+    model = ThreeTermCost().update(seconds=7.0, arrived=5, admitted=5, overhead=1.0)
+    assert model.cold
+    model = model.informed(0.002)
+    assert not model.cold
+    model = model.update(seconds=2.0, arrived=25_000, admitted=900)
+    assert model.seconds(7_000, 1_000) > 1.6
+
+
+BATCH = st.tuples(st.floats(0.01, 60.0), st.floats(1, 1e6), st.floats(0.0, 1.0))
+"""Seconds, tuples that arrived, and the share that was admitted."""
+
+
+@given(st.lists(BATCH, max_size=8), BATCH)
+def test_what_happens_again_and_again_is_expected_in_the_end(
+    before: list[tuple[float, float, float]], again: tuple[float, float, float]
+) -> None:
+    """Whatever came before: a model that contradicts every batch would never be mended."""
+    model = ThreeTermCost()
+    for seconds, arrived, share in [*before, *[again] * 30]:
+        model = model.update(seconds, arrived, share * arrived)
+    seconds, arrived, share = again
+    assert model.seconds(arrived, share * arrived) == pytest.approx(seconds, rel=0.35)

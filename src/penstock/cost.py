@@ -159,6 +159,8 @@ class ThreeTermCost:
                 return fitted
         if self.cold:
             return fitted  # as well as a few odd batches can be fitted
+        if _explains(self.seconds(arrived, admitted), seconds):
+            return replace(late, terms=self.terms)  # it is older batches that do not fit
         return counted._surprised(seconds, arrived, admitted)
 
     def _no_cheaper_than_passing(self) -> "ThreeTermCost":
@@ -176,13 +178,16 @@ class ThreeTermCost:
 
     def informed(self, admitting: float) -> "ThreeTermCost":
         """With the cost of an admitted tuple as somebody measured it: better than any guess at how
-        the time of a first batch divides."""
+        the time of a first batch divides, and no matter of a JVM that starts slowly.
+        """
         if not self.known:
             return self
         seconds, arrived, admitted = self.seen[-1].tolist()
         terms = np.array([0.0, min(self.arriving, SHED_SHARE * admitting), admitting])
         terms[0] = max(seconds - terms[1] * arrived - terms[2] * admitted, 0.0)
-        return replace(self, terms=terms, before=None, passing=0.0)
+        warm = max(self.batches, len(WARM_UP))
+        model = replace(self, terms=terms, seen=self.seen[:0], batches=warm, before=None, passing=0)
+        return model._remember(model.seconds(arrived, admitted), arrived, admitted)
 
     def _was_outlier(self, seconds: float, arrived: float, admitted: float) -> bool:
         """The next batch is as the model was; a batch that admits next to nothing cannot tell."""

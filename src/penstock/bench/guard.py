@@ -36,6 +36,8 @@ CLASSES = (0.001, 0.005, 0.025)
 """Seconds of work for others, politicians and media."""
 INTERVAL = 0.5
 """The trigger."""
+LENGTH = {"learnt": 1 / 3, "exact": 1 / 3, "average": 1 / 3, "straw man": 4 / 3}
+"""Parts of a run. A straw man's queue grows for as long as it works, the others' do not."""
 SLACK = 2.0
 """What a tuple may wait on average, in waits that the micro-batches alone cause."""
 
@@ -191,22 +193,21 @@ def _compare(
     seconds: float,
     guards: dict[str, Guard] | None = None,
 ) -> dict[str, Any]:
-    # what a tuple costs here, and what it waits when there is time enough; it warms up as well
-    key = keys["learnt"]
-    idle = stream(0.3 * CORES / mean)
+    # what a tuple waits when there is time enough; it warms up as well
+    key, rate = keys["learnt"], CORES / mean
+    idle = stream(0.3 * rate)
     _, calm = _guarded(spark, idle, function, key, None, 3600.0, seconds / 3, "calibration")
-    here, latency = calm["mean_cost_ms"] / 1000, SLACK * calm["mean_wait_ms"] / 1000
-    rate = CORES / here
+    latency = SLACK * calm["mean_wait_ms"] / 1000
     make: dict[str, MakeDoorman | None] = {
         "learnt": None,
         "exact": with_costs(exact),
-        "average": with_costs(lambda keys: np.full(keys.size, here)),
-        "straw man": partial(StrawMan, mean=here),
+        "average": with_costs(lambda keys: np.full(keys.size, mean)),
+        "straw man": partial(StrawMan, mean=mean),
     }
     found: dict[str, Any] = {}
     for name, key in keys.items():
         guard, found[name] = _guarded(
-            spark, stream(rate), function, key, make[name], latency, seconds * 2 / 3, name
+            spark, stream(rate), function, key, make[name], latency, seconds * LENGTH[name], name
         )
         if guards is not None:
             guards[name] = guard
