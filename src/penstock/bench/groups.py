@@ -28,11 +28,12 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     # a short run is about fewer groups
     wanted = round(GROUPS * min(seconds / h.WHOLE / 2, 1.0))
     window = max(round(2 * wanted / rate) + 1, 5)
+    calm, length = seconds / 4, max(seconds, 3.0 * window)
     seen: list[dict[str, float]] = []
     with h.gated_site(spark, policy="concept") as site:
         terms = Concept(window, time="_arrival")
         stream = site.gate(
-            _many(h.readings(spark, rate)),
+            _many(h.flood(spark, rate, calm)),
             query="q",
             source="s",
             strata="group",
@@ -55,14 +56,15 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
         query = h.run_for(
             lambda directory: site.start(h.sink(_job(stream, window), directory), query="q"),
-            max(seconds, 3.0 * window),
+            calm + length,
             watch,
             f"windows of {window} s",
         )
-        recorded = h.record(query, rate)
-    late = h.settled(recorded, 1 / 3)
+        recorded = h.record(query, rate, h.flood_profile(calm))
+    first = (calm + window) / (calm + length)  # of the flood's windows
+    late = h.settled(recorded, first)
     p95 = h.p95(late)
-    after_first = seen[len(seen) // 3 :]
+    after_first = seen[round(len(seen) * first) :]
     grown = max(one["megabytes"] for one in after_first) - after_first[0]["megabytes"]
     most = max(max(one["named"], one["planned"]) for one in seen)
     arrived = sum(batch.arrived for batch in late)

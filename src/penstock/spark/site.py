@@ -48,6 +48,8 @@ log = logging.getLogger("penstock")
 _gate_numbers = count()
 START_SECONDS = 10.0
 """How long a first batch waits for its query to be known; Spark tells within milliseconds."""
+RECENT = 32
+"""Batches that are kept to look at; with thousands of strata one has a megabyte."""
 
 
 class Site:
@@ -92,7 +94,7 @@ class Site:
         self._jobs: dict[str, SparkJob] = {}
         self._gone: list[str] = []
         self._heard: list[Batch] = []
-        self.recent: deque[Batch] = deque(maxlen=256)
+        self.recent: deque[Batch] = deque(maxlen=RECENT)
         """The last batches of all queries, as they were counted."""
         self._books = Books()
         self._guards = Guards(spark)
