@@ -72,3 +72,12 @@ def test_unknown_ways_of_shedding_are_refused() -> None:
         shedder("random", 0.1)
     with pytest.raises(PenstockError, match="share of the window"):
         shedder("concept", 3)
+
+
+def test_panes_are_of_whole_microseconds() -> None:
+    """A tenth of a second is no binary fraction, and yet begins its own pane."""
+    moments = 1_700_000_000 + np.arange(2000) / 10
+    groups = np.full(moments.size, "g")
+    buffer = Buffer(0.1, 0.1).add(moments, groups, {"x": moments}, (0,))
+    assert [chunk.pane for chunk in buffer.chunks] == [17_000_000_000 + n for n in range(2000)]
+    assert all(chunk.key.size == 1 for chunk in buffer.chunks)

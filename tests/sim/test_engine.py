@@ -15,7 +15,7 @@ from penstock.sim.scenario import Scenario
 from penstock.sim.site import Site
 from penstock.sim.study import COMPLEX
 from penstock.state import State
-from penstock.types import Floats, Plan, Report
+from penstock.types import Floats, PenstockError, Plan, Report
 from tests.sim.support import run, small
 
 scenarios = st.builds(
@@ -241,3 +241,11 @@ def test_nobody_can_be_raised_above_the_central_optimum() -> None:
             )
             assert best.fun is not None
             assert -best.fun <= sic[query] + 1e-4
+
+
+def test_where_no_query_is_measured_it_is_said() -> None:
+    late = [{"kind": "avg", "count": 2, "from": 100.0}]
+    with pytest.raises(
+        PenstockError, match="no query lives for an STW of 10 s in what is measured"
+    ):
+        Simulation(small(duration=30.0).changed(queries=late)).run()

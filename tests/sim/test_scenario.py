@@ -50,6 +50,14 @@ def _load(text: str, directory: Path) -> Scenario:
             ":3: queries[0].fragments: '5-2' is not a range",
         ),
         (
+            f"{HEAD}{QUERIES}sources: {{burst: {{share: 0.95, factor: 3}}}}\n",
+            ":4: sources.burst.length: spells of 1 s cannot fill a share of 0.95: a pause",
+        ),
+        (
+            f"{HEAD}{QUERIES}duration: 20s\nwarm_up: 20s\n",
+            ":5: warm_up: nothing is left of the run to be measured",
+        ),
+        (
             f"{HEAD}{QUERIES}duration: 3 parsecs\n",
             ":4: duration: '3 parsecs' is not a duration",
         ),

@@ -13,13 +13,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.las.doorman import Orders
+from penstock.las.doorman import Orders, Tally
 from penstock.sketch import Sketch
 from penstock.spark.desk import Address, Desk
-from penstock.spark.guard import decoded, encoded
+from penstock.spark.guard import Guard, decoded, encoded
 from penstock.spark.site import Site
 from penstock.types import PenstockError, Stratum
-from tests.spark.support import file_stream, write_batches
+from tests.spark.support import file_stream, wait_until, write_batches
 
 pa: Any = import_module("pyarrow")
 COSTS = {"slow": 0.04, "fast": 0.002}
@@ -141,6 +141,27 @@ def test_costs_reach_the_controller_by_stratum(
 def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     stream = _stream(spark, tmp_path, 1, 3)
     wrong: list[tuple[str, Callable[[], DataFrame]]] = [
+        ("key: at least one column", lambda: site.guard(stream, doubled, key=[], latency="1s")),
+        (
+            "function: expected a function of a row",
+            lambda: site.guard(stream, None, key="kind", latency="1s"),  # type: ignore[arg-type]
+        ),
+        (
+            "inputs: a list of names",
+            lambda: site.guard(stream, doubled, key="kind", latency="1s", inputs="kind"),
+        ),
+        (
+            "output: the stream has a column 'n' already",
+            lambda: site.guard(stream, doubled, key="kind", latency="1s", output="n double"),
+        ),
+        (
+            "output: 'result dubble' is no column such as 'score double'",
+            lambda: site.guard(stream, doubled, key="kind", latency="1s", output="result dubble"),
+        ),
+        (
+            "arrival: a timestamp is needed, and this is a bigint",
+            lambda: site.guard(stream, doubled, key="kind", latency="1s", arrival="n"),
+        ),
         ("did you mean 'kind'", lambda: site.guard(stream, doubled, key="kid", latency="1s")),
         ("latency", lambda: site.guard(stream, doubled, key="kind", latency="soon")),
         ("one column", lambda: _guard(site, stream, output="a int, b int")),
@@ -155,6 +176,31 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
 
 def _guard(site: Site, stream: DataFrame, **options: Any) -> DataFrame:
     return site.guard(stream, doubled, **{"key": "kind", "latency": "1s", **options})
+
+
+def test_costs_of_several_guards_add_up(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
+    once = site.guard(gated, work, key="kind", latency="1h", output="once double")
+    twice = site.guard(once, work, key="kind", latency="1h", output="twice double")
+    query = site.start(twice.writeStream.format("noop"), query="adds")
+    wait_until(lambda: (query.lastProgress or {"batchId": -1})["batchId"] >= 2)
+    query.stop()
+    site.report()
+    told = {s: cost for batch in site.recent for s, cost in batch.costs.items()}
+    _plausible({kind: told[Stratum("q", "s", kind)] / 2 for kind in COSTS})
+
+
+def test_an_answer_of_another_type_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    guarded = site.guard(_stream(spark, tmp_path, 1, 3), lambda _: "x", key="kind", latency="1h")
+    with pytest.raises(StreamingQueryException, match="an answer of the function is no double"):
+        _all(spark, guarded, "guard_type")
+
+
+def test_empty_tasks_tell_nothing(spark: SparkSession) -> None:
+    guard = Guard(spark, "empty", 1.0, 2)
+    before = guard.orders
+    guard._count(Tally(Sketch(0.01)))
+    assert guard.orders is before
 
 
 def test_orders_survive_the_way() -> None:

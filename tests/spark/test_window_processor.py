@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
+from penstock.concept.buffer import Buffer
 from penstock.concept.generator import Generator
 from penstock.concept.shedders import shedder
-from penstock.concept.stream import Stream
 from penstock.experiments.cod_gate import files
 from penstock.spark.window_processor import Manager, process_windows
 from penstock.types import PenstockError
@@ -127,7 +128,9 @@ class Held:
 
 
 def test_what_no_window_needs_is_evicted() -> None:
-    manager = Manager(middle, shedder("none", 1.0), 60.0, 20.0, None, ("x",))
+    manager = Manager(
+        middle, shedder("none", 1.0), 60.0, 20.0, None, ("x",), ("middle", "standing")
+    )
     held: Any = Held()
     manager.init(held)
     rows = pd.DataFrame({"x": [1.0, 2.0, 3.0], "t": [5.0, 25.0, 130.0], "g": ["a", "a", "b"]})
@@ -136,16 +139,78 @@ def test_what_no_window_needs_is_evicted() -> None:
     assert sorted(held.timers) == [1000 * end for end in (20, 40, 60, 80, 140, 160, 180)]
     for end, left in ((20, 3), (40, 3), (60, 2), (80, 1), (140, 1), (160, 1), (180, 0)):
         (result,) = manager.handleExpiredTimer((0,), TimerValues(), ExpiredTimerInfo(1000 * end))
-        assert (result["end"] == pd.Timestamp(end, unit="s")).all()
+        assert (result["end"] == pd.Timestamp(end, unit="s", tz="UTC")).all()
         assert len(held.chunks) == left
     assert held.value is None
 
 
-def test_bad_use_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    raw = files(
-        spark, Stream(*(np.zeros(3),), np.zeros(3, dtype=np.int64), np.ones(3), 60.0), tmp_path, 1
-    )
-    with pytest.raises(PenstockError, match="no column 'when'"):
-        process_windows(raw, middle, "middle double", time="when", window="1m")
-    with pytest.raises(PenstockError, match="no multiple"):
-        process_windows(raw, middle, "middle double", time="t", window="1m", slide="25s")
+def total(rows: pd.DataFrame) -> dict[str, float]:
+    return {"total": float(rows["_weight"].sum())}
+
+
+def test_zones_groups_nulls_and_weights(spark: SparkSession, tmp_path: Path) -> None:
+    """As Spark's own windows: in the session's zone, groups apart, rows without a time left out.
+    And what a gate in front made of weights counts.
+    """
+    data = [
+        ("2024-03-01 10:00:01", "a,b", "c", 10.0),
+        ("2024-03-01 10:00:02", "a", "b,c", 10.0),
+        ("2024-03-01 10:00:03", None, "", 10.0),
+        ("2024-03-01 10:00:04", "", None, 10.0),
+        (None, "a", "a", 10.0),
+        ("2024-03-01 11:00:00", "z", "z", 1.0),
+    ]
+    spark.createDataFrame(data, "at string, g string, h string, _weight double").coalesce(
+        1
+    ).write.parquet(str(tmp_path / "rows"))
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        rows = spark.readStream.schema("at string, g string, h string, _weight double").parquet(
+            str(tmp_path / "rows")
+        )
+        stream = rows.withColumn("at", sf.to_timestamp("at")).withWatermark("at", "0 seconds")
+        out = process_windows(
+            stream, total, "total double", time="at", groups=["g", "h"], window="1m"
+        )
+        text = out.withColumn("start", sf.date_format("start", "yyyy-MM-dd HH:mm:ss"))
+        query = text.writeStream.format("memory").queryName("zones").trigger(availableNow=True)
+        assert query.start().awaitTermination(90)
+        found = spark.table("zones").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    assert {row["start"] for row in found} == {"2024-03-01 10:00:00"}
+    assert {row["group"] for row in found} == {"a\\,b,c", "a,b\\,c", "\\N,", ",\\N"}
+    assert [row["total"] for row in found] == [10.0] * 4
+
+
+def test_arguments_that_make_no_sense_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    raw = files(spark, STREAM, tmp_path, 1).withColumn("at", sf.col("t").cast("timestamp"))
+    good = raw.withWatermark("at", "0 seconds")
+
+    def windows(stream: DataFrame = good, schema: str = "total double", **how: Any) -> DataFrame:
+        return process_windows(stream, total, schema, **{"time": "at", "window": "1m", **how})
+
+    for message, wrong in [
+        ("time: 'at' has no watermark, so no window would ever end", {"stream": raw}),
+        ("time: 't' has no watermark", {"time": "t"}),
+        ("time: the stream has no column 'when'", {"time": "when"}),
+        ("a window of 60.0 s is no multiple of its slide 7.0 s", {"slide": "7s"}),
+        ("shed: there are concept, uniform, none, not 'some'", {"shed": "some"}),
+        ("needs a streaming DataFrame", {"stream": spark.range(3)}),
+        ("shards: a number of tasks such as 2, not 0", {"shards": 0}),
+        ("most: a number of tuples", {"most": 0}),
+        ("keep: 'some' is no share such as '5%'", {"keep": "some"}),
+        ("schema: every result has a column 'start'", {"schema": "start double"}),
+        ("schema: 'total dubble' is no list such as", {"schema": "total dubble"}),
+    ]:
+        with pytest.raises(PenstockError, match=re.escape(message)):
+            windows(**wrong)  # type: ignore[arg-type]
+    assert windows(keep="3%").columns[3] == "total"
+
+
+def test_a_function_with_other_columns_is_told() -> None:
+    manager = Manager(total, shedder("none", 1.0), 60.0, 60.0, None, ("x",), ("sum",))
+    buffer = Buffer(60.0, 60.0).add(np.zeros(1), np.array(["g"]), {"x": np.ones(1)}, (0,))
+    with pytest.raises(PenstockError, match="its schema has the columns sum: answer a dictionary"):
+        manager.process(buffer, 60.0)

@@ -12,7 +12,6 @@ go: what is left is a reservoir of each group, and a sample of it is one of the 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import floor
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,8 @@ class Buffer:
     ) -> "Buffer":
         """With these tuples; those of windows that are over are too late."""
         luck = np.random.default_rng(seed).random(time.size)
-        pane = np.floor(time / self.slide).astype(np.int64)
+        # as Spark does, in whole microseconds: a tenth of a second is no binary fraction
+        pane = np.rint(time * 1e6).astype(np.int64) // round(self.slide * 1e6)
         chunks = list(self.chunks)
         for number in np.unique(pane).tolist():
             if number * self.slide + self.length > self.done:
@@ -142,7 +142,7 @@ def window_ends(panes: Iterable[int], length: float, slide: float, done: float) 
 
 def window_panes(end: float, length: float, slide: float) -> range:
     """The panes of the window that ends there."""
-    after = floor(end / slide + 1e-9)
+    after = round(end / slide)
     return range(after - round(length / slide), after)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.durations import seconds
+from penstock.shares import as_share
 from penstock.types import PenstockError
 
 
@@ -81,11 +82,4 @@ def _seconds(name: str, value: float | str) -> float:
 
 
 def _share(name: str, value: float | str | None) -> float | None:
-    """0.05, "0.05" or "5 %"."""
-    if value is None or isinstance(value, float | int):
-        return value
-    text = value.strip()
-    try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise PenstockError(f"concept: {name}: {value!r} is no share such as '5%'") from None
+    return None if value is None else as_share(f"concept: {name}", value)

@@ -52,6 +52,7 @@ def _buffer(stream: Stream, window: slice, shard: int, shards: int) -> Buffer:
 
 
 def _millis(stream: Stream, buffer: Buffer, way: str) -> float:
-    manager = Manager(middle, shedder(way, SHARE), stream.length, stream.length, None, ("x", "t"))
+    length, columns = stream.length, ("x", "t")
+    manager = Manager(middle, shedder(way, SHARE), length, length, None, columns, ("middle",))
     result = manager.process(buffer, stream.length)
     return float(result["millis"].iloc[0]) if len(result) else 0.0

@@ -26,7 +26,7 @@ from penstock.sim.published import project_as_published
 from penstock.sim.scenario import Scenario
 from penstock.sim.site import Site
 from penstock.sim.workload import WINDOW
-from penstock.types import Bools, Floats, Told
+from penstock.types import Bools, Floats, PenstockError, Told
 
 Progress = Callable[[float], None]
 """Is told which part of a run is done."""
@@ -100,7 +100,14 @@ class Simulation:
             if number % 20 == 0:
                 progress(number / self.scenario.steps)
         progress(1.0)
-        return self.books.outcome()
+        outcome = self.books.outcome()
+        if not outcome.measured.size:
+            raise PenstockError(
+                f"no query lives for an STW of {self.scenario.stw:g} s in what is measured, from "
+                f"{self.scenario.unmeasured:g} s to {self.scenario.duration:g} s: look at 'from' "
+                "and 'until' of the queries, or let the run last longer"
+            )
+        return outcome
 
     def step(self) -> Step:
         """Moves time to the end of the next interval, when sites shed."""

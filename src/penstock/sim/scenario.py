@@ -160,11 +160,21 @@ class Scenario(Part):
             raise MisplacedError(("stw",), "the STW covers at least two intervals")
         if self.duration < 2 * self.stw:
             raise MisplacedError(("duration",), "a run lasts for at least two STWs")
+        if self.unmeasured >= self.duration:
+            raise MisplacedError(("warm_up",), "nothing is left of the run to be measured")
+        burst = self.sources.burst
+        if burst is not None and burst.length < self.interval * burst.share / (1 - burst.share):
+            raise MisplacedError(
+                ("sources", "burst", "length"),
+                f"spells of {burst.length:g} s cannot fill a share of {burst.share:g}: a pause "
+                f"lasts for an interval, {self.interval:g} s, at least; make them longer",
+            )
         for number, failure in enumerate(self.failures):
             if failure.site is not None and failure.site >= self.sites.count:
                 raise MisplacedError(
                     ("failures", number, "site"),
-                    f"there is no site {failure.site}: they are numbered from 0",
+                    f"there is no site {failure.site}: they are numbered from 0 to "
+                    f"{self.sites.count - 1}",
                 )
         return self
 

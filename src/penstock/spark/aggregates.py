@@ -11,7 +11,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from penstock import weighted
+from penstock.shares import as_share
 from penstock.spark.gate import SIC, WEIGHT
+from penstock.types import PenstockError
 from penstock.weighted import Weighted
 
 
@@ -115,16 +117,17 @@ def percentile(column: Column | str, share: float, accuracy: int = 10_000) -> Co
     return found.value.alias("percentile")
 
 
-def within(column: Column | str, *, error: float, confidence: float = 0.95) -> Column:
+def within(column: Column | str, *, error: float | str, confidence: float = 0.95) -> Column:
     """Whether the mean of a column is known to this relative error, at this confidence.
 
     What a query with an error target says where its target could not be met.
     """
-    if not error > 0.0:
-        raise ValueError(f"error is a share such as 0.05, not {error}")
+    bound = as_share("error", error)
+    if not bound > 0.0:
+        raise PenstockError(f"error: a share such as 0.05, not {error}")
     known = mean(column, bounds=True, confidence=confidence)
     half = known["high"] - known["value"]
-    return (half <= sf.lit(error) * sf.abs(known["value"])).alias("within")
+    return (half <= sf.lit(bound) * sf.abs(known["value"])).alias("within")
 
 
 def sic() -> Column:

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.types import StructType, TimestampType
 
 from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
@@ -90,6 +91,8 @@ def columns(
     name: str, given: str | Column | Sequence[str | Column], known: Sequence[str]
 ) -> tuple[Column, ...]:
     """Names and expressions as columns; a name that is not there is refused at once."""
+    if not isinstance(given, str | Column | Sequence):
+        raise PenstockError(f"{name}: expected a column or a list of them, found {given!r}")
     listed = [given] if isinstance(given, str | Column) else list(given)
     for item in listed:
         if isinstance(item, str) and item not in known:
@@ -97,8 +100,23 @@ def columns(
     return tuple(sf.col(f"`{item}`") if isinstance(item, str) else item for item in listed)
 
 
-def guardable(stream: DataFrame, inputs: Sequence[str], on_error: str) -> list[str]:
+def some_columns(
+    name: str, given: str | Column | Sequence[str | Column], known: Sequence[str]
+) -> tuple[Column, ...]:
+    found = columns(name, given, known)
+    if not found:
+        raise PenstockError(f"{name}: at least one column is needed")
+    return found
+
+
+def guardable(
+    stream: DataFrame, function: object, inputs: Sequence[str], on_error: str
+) -> list[str]:
     """The columns of a stream that a function can be guarded on."""
+    if not callable(function):
+        raise PenstockError(f"function: expected a function of a row, found {function!r}")
+    if isinstance(inputs, str) or not all(isinstance(name, str) for name in inputs):
+        raise PenstockError(f"inputs: a list of names such as ['kind'], not {inputs!r}")
     if on_error not in ("fail", "skip"):
         raise PenstockError(f"on_error: 'fail' or 'skip', not {on_error!r}")
     if not stream.isStreaming:
@@ -107,6 +125,18 @@ def guardable(stream: DataFrame, inputs: Sequence[str], on_error: str) -> list[s
         )
     columns("inputs", inputs, stream.columns)
     return list(stream.columns)
+
+
+def moment(stream: DataFrame, given: str | Column, known: Sequence[str]) -> Column:
+    """When tuples arrived."""
+    (column,) = columns("arrival", given, known)
+    kind = stream.select(column).schema[0].dataType
+    if not isinstance(kind, TimestampType):
+        raise PenstockError(
+            f"arrival: a timestamp is needed, and this is a {kind.simpleString()}; "
+            "sf.timestamp_millis(...) makes one of milliseconds"
+        )
+    return column
 
 
 def driver_address(spark: SparkSession) -> tuple[str, str]:
@@ -127,6 +157,8 @@ def name(query: str | Column) -> str:
 
 def concept(given: Concept, stream: DataFrame) -> Concept:
     """Refused where its columns are not in the stream, or are no numbers and times."""
+    if not isinstance(given, Concept):
+        raise PenstockError(f"concept: expected ps.Concept(window='5m', ...), found {given!r}")
     for name, text in (("time", given.time), ("value", given.value)):
         if text is not None:
             try:
@@ -137,6 +169,36 @@ def concept(given: Concept, stream: DataFrame) -> Concept:
                     f"concept: {name}={text!r} is no number here: {reason}"
                 ) from None
     return given
+
+
+def watermarked(stream: DataFrame, time: str) -> None:
+    """Refused where nothing would ever say that a window is over."""
+    if not stream.isStreaming:
+        raise PenstockError("process_windows needs a streaming DataFrame (spark.readStream...)")
+    columns("time", time, stream.columns)
+    if DELAY not in stream.schema[time].metadata:
+        raise PenstockError(
+            f"time: {time!r} has no watermark, so no window would ever end: call "
+            f"stream.withWatermark({time!r}, '1 minute') before"
+        )
+
+
+def result_columns(schema: str, reserved: Collection[str]) -> tuple[str, ...]:
+    """The names in a schema of results."""
+    try:
+        names = tuple(cast(Any, StructType.fromDDL(schema)).names)
+    except PySparkException as error:
+        raise PenstockError(
+            f"schema: {schema!r} is no list such as 'median double': {told(error)}"
+        ) from None
+    for name in names:
+        if name in reserved:
+            raise PenstockError(f"schema: every result has a column {name!r}; choose another name")
+    return names
+
+
+DELAY = "spark.watermarkDelayMs"
+"""What Spark writes down with a column that has a watermark."""
 
 
 def names_of(stream: DataFrame) -> list[str]:

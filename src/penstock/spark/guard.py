@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
@@ -119,6 +120,8 @@ class Guard:
                 self._count(tally)
 
     def _count(self, tally: Tally) -> None:
+        if not tally.arrived:  # an empty task tells nothing
+            return
         self.orders = self.orders.after(tally, self._tasks)
         total = self._total
         total.kept += tally.kept
@@ -178,7 +181,13 @@ class Task:
         kept = batch.select(list(self.columns))
         if len(places) < batch.num_rows:
             kept = kept.take(arrow.array(places, arrow.int64()))
-        column = arrow.array(results, self.output.type)
+        try:
+            column = arrow.array(results, self.output.type)
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError) as error:
+            raise PenstockError(
+                f"guard: an answer of the function is no {self.output.type} for the column "
+                f"{self.output.name!r}; mend the function, or say output=...: {error}"
+            ) from None
         schema = kept.schema.append(self.output)
         return arrow.RecordBatch.from_arrays([*kept.columns, column], schema=schema)
 
@@ -200,25 +209,38 @@ def guarded(
     """The stream of the tuples that are kept, with what the function made of them."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    field = StructType.fromDDL(output)
+    try:
+        field = StructType.fromDDL(output)
+    except PySparkException as error:
+        raise PenstockError(f"output: {output!r} is no column such as 'score double'") from error
     if not isinstance(field, StructType) or len(field) != 1:
         raise PenstockError(
             f"output: one column such as 'score double' is needed, not {output!r}; several values "
             "fit into 'result struct<...>'"
         )
     columns = tuple(stream.columns)
+    if field.names[0] in columns:
+        raise PenstockError(
+            f"output: the stream has a column {field.names[0]!r} already; say output='other double'"
+        )
     extra: Mapping[str, Column | None] = {
         KEY: sf.xxhash64(*key),
         ARRIVED: None if arrival is None else arrival.cast("timestamp").cast("double"),
         STRATUM: stratum,
     }
+    try:
+        arrow_field = to_arrow_schema(field).field(0)
+    except AssertionError:  # Spark wants to know a zone
+        raise PenstockError(
+            "output: answer a time as a double or a text, not a timestamp"
+        ) from None
     task = Task(
         function=function,
         address=desk.serve(guard.name, guard.answer),
         told=guard.told,
         columns=columns,
         inputs=tuple(inputs) or columns,
-        output=to_arrow_schema(field).field(0),
+        output=arrow_field,
         arrival=arrival is not None,
         strata=stratum is not None,
         skip_errors=on_error == "skip",

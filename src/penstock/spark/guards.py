@@ -39,7 +39,7 @@ class Guards:
     ) -> DataFrame:
         """As ``Site.guard``; ``gate`` is the one that the stream went through, if any, and
         ``make`` makes other doormen than the usual, for comparisons."""
-        columns = arguments.guardable(stream, inputs, on_error)
+        columns = arguments.guardable(stream, function, inputs, on_error)
         if self._desk is None:
             self._desk = Desk(*arguments.driver_address(self._spark))
         guard = Guard(
@@ -48,14 +48,13 @@ class Guards:
             arguments.duration("latency", latency),
             arguments.cores(self._spark),
         )
-        self._guards.append((guard, gate))
-        moment = None if arrival is None else arguments.columns("arrival", arrival, columns)[0]
-        return guarded(
+        moment = None if arrival is None else arguments.moment(stream, arrival, columns)
+        answered = guarded(
             guard,
             self._desk,
             stream,
             function,
-            arguments.columns("key", key, columns),
+            arguments.some_columns("key", key, columns),
             output=output,
             arrival=moment,
             stratum=None if gate is None else gate.keys.fingerprint_in(stream),
@@ -63,6 +62,8 @@ class Guards:
             on_error=on_error,
             make=make,
         )
+        self._guards.append((guard, gate))
+        return answered
 
     def __iter__(self) -> Any:
         return iter([guard for guard, _ in self._guards])
@@ -77,7 +78,8 @@ class Guards:
             if gate is None or gate not in gates:
                 continue
             cost, lost = guard.news()
-            costs |= gate.by_stratum(cost)
+            for stratum, each in gate.by_stratum(cost).items():
+                costs[stratum] = costs.get(stratum, 0.0) + each  # of all guards on the way
             for stratum, gone in gate.by_stratum(lost).items():
                 have = counts.get(stratum, Count(0, 0))
                 counts[stratum] = Count(have.arrived, max(have.admitted - gone, 0))

@@ -65,8 +65,8 @@ class Keys:
 
     def name(self, *before: Column) -> Column:
         """``before``, query, source and group; different strata have different names."""
-        group = sf.concat_ws(",", *(_part(column, len(self.strata)) for column in self.strata))
-        parts = (*before, _text(_column(self.query)), _text(_column(self.source)), group)
+        names = (_text(_column(self.query)), _text(_column(self.source)))
+        parts = (*before, *names, group_name(self.strata))
         return sf.concat_ws(SEPARATOR, *parts)
 
     def luck(self, other: int = 0) -> Column:
@@ -78,6 +78,11 @@ class Keys:
         """
         salt = sf.lit(salt_of(self.rest.source) ^ other)
         return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe(self.identity)), 1)
+
+
+def group_name(columns: Sequence[Column]) -> Column:
+    """Different groups have different names, whatever their columns hold."""
+    return sf.concat_ws(",", *(_part(column, len(columns)) for column in columns))
 
 
 def _column(value: Column | str) -> Column:

@@ -36,12 +36,16 @@ from pyspark.sql.streaming.stateful_processor import (
 from penstock.concept.buffer import Buffer, Chunk, Staged, window_ends, window_panes
 from penstock.concept.shedders import Shedder, shedder
 from penstock.durations import seconds
+from penstock.shares import as_share
 from penstock.spark import arguments
+from penstock.spark.gate import WEIGHT
+from penstock.spark.keys import group_name
 from penstock.types import PenstockError
 
 Function = Callable[[pd.DataFrame], Mapping[str, Any]]
 """From the rows of a group in a window to the columns of its result."""
 SHARD, MOMENT, GROUP = "_shard", "_moment", "_group"
+RESERVED = ("start", "end", "group", "kept", "arrived", "millis")
 MEASURED = "kept bigint, arrived bigint, millis double"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -57,25 +61,32 @@ def process_windows(
     window: float | str,
     slide: float | str | None = None,
     shed: str = "concept",
-    keep: float = 1.0,
+    keep: float | str = 1.0,
     most: int | None = 1_000_000,
     shards: int = 1,
 ) -> DataFrame:
     """A row for each group of each window: start, end, group, what the function gives (``schema``),
     and ``kept``, ``arrived`` and ``millis`` of the whole window's shedding and processing.
 
-    The stream needs a watermark on ``time``. Groups are divided between ``shards``, each with the
-    same share of its own tuples.
+    The stream needs a watermark on ``time``; tuples without a time are left out. Groups are divided
+    between ``shards``, each with the same share of its own tuples, and then ``kept``, ``arrived``
+    and ``millis`` are a shard's. Behind a gate, ``_weight`` is what a row stands for after both.
     """
     names = arguments.columns("groups", groups, stream.columns)
-    arguments.columns("time", time, stream.columns)
+    arguments.watermarked(stream, time)
+    if not isinstance(shards, int) or shards < 1:
+        raise PenstockError(f"shards: a number of tasks such as 2, not {shards!r}")
+    if most is not None and (not isinstance(most, int) or most < 1):
+        raise PenstockError(f"most: a number of tuples such as 1_000_000, not {most!r}")
+    results = arguments.result_columns(schema, RESERVED)
     length = arguments.duration("window", window)
     step = length if slide is None else arguments.duration("slide", slide)
     if abs(length / step - round(length / step)) > 1e-9:
         raise PenstockError(f"a window of {seconds(length)} s is no multiple of its slide {step} s")
-    manager = Manager(function, shedder(shed, keep), length, step, most, tuple(stream.columns))
-    group = sf.concat_ws(",", *(sf.coalesce(name.cast("string"), sf.lit("")) for name in names))
-    keyed = stream.select(
+    kept = shedder(shed, as_share("keep", keep))
+    manager = Manager(function, kept, length, step, most, tuple(stream.columns), results)
+    group = group_name(names)
+    keyed = stream.where(sf.col(time).isNotNull()).select(
         "*",
         sf.col(time).cast("double").alias(MOMENT),
         group.alias(GROUP),
@@ -107,10 +118,11 @@ class Manager(StatefulProcessor):
         slide: float,
         most: int | None,
         columns: tuple[str, ...],
+        results: tuple[str, ...],
     ) -> None:
         self.function, self.shedder = function, shedder
         self.length, self.slide, self.most = length, slide, most
-        self.columns = columns
+        self.columns, self.results = columns, results
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -136,9 +148,9 @@ class Manager(StatefulProcessor):
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
         del key, timerValues
-        books, now = self._read(), expiredTimerInfo.getExpiryTimeInMs() / 1000
+        books, now = self._read(), expiredTimerInfo.getExpiryTimeInMs()
         for end in self._ends(books):
-            if end <= now:
+            if round(end * 1000) <= now:
                 yield self.process(self._window(books, end), end)
                 self._evict(books, end)
         self._write(books)
@@ -219,20 +231,31 @@ class Manager(StatefulProcessor):
         return result
 
     def _results(self, staged: Staged) -> list[dict[str, Any]]:
-        rows = pd.DataFrame({**staged.columns, "_weight": staged.weight})
+        weight = staged.weight * staged.columns.get(WEIGHT, 1.0)
+        rows = pd.DataFrame({**staged.columns, WEIGHT: weight})
         order = np.argsort(staged.group, kind="stable")
         sizes = np.bincount(staged.group, minlength=staged.names.size)
         ends = np.cumsum(sizes)
         ordered = rows.take(order)
         span = {
-            "start": pd.Timestamp(staged.end - self.length, unit="s"),
-            "end": pd.Timestamp(staged.end, unit="s"),
+            # with a zone: Spark takes times without one for those of the session
+            "start": pd.Timestamp(staged.end - self.length, unit="s", tz="UTC"),
+            "end": pd.Timestamp(staged.end, unit="s", tz="UTC"),
         }
         return [
             {
                 **span,
                 "group": str(staged.names[g]),
-                **self.function(ordered.iloc[ends[g] - sizes[g] : ends[g]]),
+                **self._applied(ordered.iloc[ends[g] - sizes[g] : ends[g]]),
             }
             for g in np.flatnonzero(sizes).tolist()
         ]
+
+    def _applied(self, rows: pd.DataFrame) -> Mapping[str, Any]:
+        result = self.function(rows)
+        if not isinstance(result, Mapping) or set(result) != set(self.results):
+            raise PenstockError(
+                f"process_windows: the function answered {result!r}, and its schema has the "
+                f"columns {', '.join(self.results)}: answer a dictionary with just these"
+            )
+        return result
