@@ -14,7 +14,8 @@ lint: setup  ## formatting, lint and types
 	.venv/bin/mypy
 
 test: lint  ## everything that has to hold
-	.venv/bin/pytest -n 2 --dist loadfile
+	.venv/bin/pytest -m alone
+	.venv/bin/pytest -m "not alone" -n 2 --dist loadfile
 
 oldest:  ## the Spark tests on the oldest Spark that is supported
 	scripts/oldest.sh

@@ -288,6 +288,7 @@ def test_the_level_of_many_layers(seed: int) -> None:
 # --- speed: ratios inside one run ------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_speed_against_a_plain_sort() -> None:
     """In a process of its own: what other tests left in memory slows large arrays down."""
     told = subprocess.run(

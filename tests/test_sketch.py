@@ -163,6 +163,7 @@ def test_another_process_agrees() -> None:
     )
 
 
+@pytest.mark.alone
 def test_a_million_updates_a_second() -> None:
     rng = np.random.default_rng(0)
     keys, costs = fingerprints(rng.integers(0, 10**9, 400_000)), rng.random(400_000)
