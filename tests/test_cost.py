@@ -134,7 +134,24 @@ def test_a_measured_cost_ends_the_warm_up() -> None:
     assert model.seconds(7_000, 1_000) > 1.6
 
 
-def test_what_happens_again_and_again_is_expected_in_the_end() -> None:
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[float, int, int]:
+    arrived = draw(st.integers(1, 1_000_000))
+    return draw(st.floats(0.01, 60.0)), arrived, draw(st.integers(0, arrived))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(batches(), max_size=8), batches())
+def test_what_happens_again_and_again_is_expected_in_the_end(
+    before: list[tuple[float, int, int]], again: tuple[float, int, int]
+) -> None:
+    model = ThreeTermCost()
+    for batch in [*before, *[again] * 30]:
+        model = model.update(*batch)
+    assert model.seconds(*again[1:]) == pytest.approx(again[0], rel=0.35)
+
+
+def test_what_a_guard_measured_is_not_unlearnt() -> None:
     """A first batch of which little was believed, and costs told by a guard, contradict each other:
     the truth must not be unlearnt for the first.
     """

@@ -42,7 +42,7 @@ TRUST_SLOW = 0.85
 MOST_SLOWER, MOST_FASTER = 2.3, 1 / 16
 """The most that one batch may change all costs, so that no outlier ruins the model."""
 MOST_CHEAPER = 4.0
-"""The most by which one fit may lower the cost of an admitted tuple."""
+"""The most by which one fit may lower a term."""
 MOVED = 1.5
 """By this factor a load has moved."""
 LATE = 3
@@ -252,9 +252,8 @@ class ThreeTermCost:
         gram = (rows * weight[:, None]).T @ rows + np.diag(held)
         target = rows.T @ weight + held * before
         terms = _not_negative(gram, target) / scale
-        # few admitted tuples say little of their cost, and must not make it vanish
-        terms[2] = max(terms[2], self.terms[2] / MOST_CHEAPER)
-        return replace(self, terms=terms)
+        # a few odd batches must not make a term vanish: what is nothing cannot be scaled up again
+        return replace(self, terms=np.maximum(terms, self.terms / MOST_CHEAPER))
 
 
 def _explains(expected: float, seconds: float) -> bool:

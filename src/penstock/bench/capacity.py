@@ -31,6 +31,8 @@ the controller's p95 only if it is low enough for the worst of times; the median
 """
 SETTLE = 0.3
 """The part of a turn that does not count: it has what the one before left behind."""
+FEWEST = 3
+"""Batches that count in a turn: on a slow machine it goes on until it has had them."""
 
 
 class HeldSite(Site):
@@ -56,74 +58,78 @@ class Turn:
     share: float | None = None
     """The rate that was fixed."""
 
+    @property
+    def counts_from(self) -> float:
+        return self.start + SETTLE * (self.end - self.start)
+
     def of(self, recorded: h.Recorded) -> list[h.BatchRecord]:
-        first = self.start + SETTLE * (self.end - self.start)
-        return [batch for batch in recorded.batches if first <= batch.started < self.end]
+        return [b for b in recorded.batches if self.counts_from <= b.started < self.end]
 
 
 @dataclass
 class Turns:
-    """Called now and then, it says whose turn it is."""
+    """Called now and then, it says whose turn it is, and whether all had theirs."""
 
     site: HeldSite
     rate: float
     sweep: tuple[float, ...]
     length: float
     warm_up: float
+    count: int
     done: list[Turn] = field(default_factory=list)
     _admitted: list[float] = field(default_factory=list)
     _began: float | None = None
 
-    def __call__(self) -> None:
-        now = time.time()
+    def __call__(self) -> bool:
+        self._go_on(time.time())
+        return len(self.done) >= self.count
+
+    def _go_on(self, now: float) -> None:
         if self._began is None:
             if self.site.recent:
                 self._began = now + self.warm_up
             return
-        if now < self._began + self.length:
-            return
         held = self.site.held
         factor = self.sweep[len(self.done) // 2 % len(self.sweep)]
-        if held is None:
-            self.done.append(Turn(self._began, now))
-            self._admitted.append(self._admitted_in(self.done[-1]))
-            typical = float(np.median(self._admitted[-LAST:]))
-            self.site.held = min(1.0, factor * typical / self.rate)
-        else:
-            self.done.append(Turn(self._began, now, factor, held))
-            self.site.held = None
+        turn = Turn(self._began, now, None if held is None else factor, held)
+        batches = [batch for batch in self.site.recent if batch.started >= turn.counts_from]
+        if now < self._began + self.length or len(batches) < FEWEST:
+            return
+        self.done.append(turn)
         self._began = now
-
-    def _admitted_in(self, turn: Turn) -> float:
-        """Tuples a second."""
-        first = turn.start + SETTLE * (turn.end - turn.start)
-        batches = [batch for batch in self.site.recent if batch.started >= first]
-        return sum(batch.admitted for batch in batches) / max(turn.end - first, 1e-9)
+        if held is not None:
+            self.site.held = None
+            return
+        admitted = sum(batch.admitted for batch in batches) / (now - turn.counts_from)
+        self._admitted.append(admitted)
+        self.site.held = min(1.0, factor * float(np.median(self._admitted[-LAST:])) / self.rate)
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     rate = OVERLOAD * h.heavy_throughput(spark, seconds / 3)
     calm, length = seconds / 4, max(seconds / 9, 3.0)
-    sweep, count = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[:2], 1)
+    sweep, rounds = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[:2], 1)
     a_round = 2 * len(sweep)
+    count = a_round * rounds
     with HeldSite(spark, interval=h.INTERVAL) as site:
         stream = h.flood(spark, rate, calm)
         gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
-        turns = Turns(site, rate, sweep, length, warm_up=2 * calm)
+        turns = Turns(site, rate, sweep, length, 2 * calm, count)
         query = h.run_for(
             lambda directory: site.start(h.sink(h.heavy(gated), directory), query="q"),
-            2 * calm + (a_round * count + 1) * length,
+            2 * calm + count * length,
             turns,
             "the controller and fixed rates in turn",
         )
+    done = turns.done[:count]
+    if len(done) < count:
+        raise RuntimeError(f"only {len(done)} of {count} turns had {FEWEST} batches: too slow")
     recorded = h.record(query, rate, h.flood_profile(calm))
-    done = turns.done[: a_round * count]
     found = compared(recorded, done)
-    rounds = [done[at : at + a_round] for at in range(0, len(done), a_round)]
     without = [
-        compared(recorded, [turn for kept in rounds if kept is not left for turn in kept])
-        for left in rounds
-        if len(rounds) > 1
+        compared(recorded, [*done[:at], *done[at + a_round :]])
+        for at in range(0, count, a_round)
+        if rounds > 1
     ]
     return {
         "rate": rate,

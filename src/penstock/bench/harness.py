@@ -234,14 +234,14 @@ def sink(frame: DataFrame, directory: str) -> DataStreamWriter:
 def run_for(
     start: Callable[[str], StreamingQuery],
     seconds: float,
-    watch: Callable[[], None] | None = None,
+    watch: Callable[[], object] | None = None,
     say: str = "",
     batches: int = 1,
 ) -> StreamingQuery:
     """Starts a query with a directory of its own, lets it run, stops it.
 
-    The time counts from the end of its first batch, which on a cold JVM takes long; and it runs
-    until it has done so many batches, or four minutes.
+    The time counts from the end of its first batch, which on a cold JVM takes long; and it goes on
+    until it has done so many batches and ``watch`` has not said False, but four minutes at most.
     """
     with TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Spark may still write
         query = start(directory)
@@ -251,12 +251,11 @@ def run_for(
         end, warm = give_up, False
         while time.time() < end and query.isActive:
             time.sleep(0.25)
-            if watch is not None:
-                watch()
+            more = watch is not None and watch() is False
             last = _last_batch(query)
             if last is not None and not warm:
                 warm, end = True, time.time() + seconds
-            if last is not None and time.time() >= end and last < batches:
+            if last is not None and time.time() >= end and (more or last < batches):
                 end = min(time.time() + 1, give_up)
         if not query.isActive and query.exception() is not None:
             raise RuntimeError(str(query.exception()))
