@@ -15,7 +15,7 @@ lint: setup  ## formatting, lint and types
 
 test: lint  ## everything that has to hold
 	.venv/bin/pytest -m alone
-	.venv/bin/pytest -m "not alone" -n 2 --dist loadfile
+	.venv/bin/pytest -m "not alone" -n 2 --dist worksteal
 
 oldest:  ## the Spark tests on the oldest Spark that is supported
 	scripts/oldest.sh

@@ -46,7 +46,7 @@ def test_news_is_compared_with_what_we_did_when_it_was_true() -> None:
 
 
 def test_old_news_fades() -> None:
-    state = State(told={"q": (Told(0.3, 0.0), 0.1)})
+    state = State(told={"q": Told(0.3, 0.0)}, own=((0.0, {"q": 0.1}),))
     found = [float(elsewhere(state, ("q",), now, 10.0)[0]) for now in (10.0, 15.0, 20.0, 30.0)]
     assert found == pytest.approx([0.2, 0.1, 0.0, 0.0])
 

@@ -10,6 +10,8 @@ share of its SIC each of the sources that are seen here carries.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import repeat
 
 import numpy as np
 
@@ -67,7 +69,8 @@ class Index:
         """Which strata belong to one of these sources."""
         if not some:
             return np.zeros(len(self.strata), dtype=np.bool_)
-        return np.array([name in some for name in self.sources])[self.source]
+        mine = np.fromiter(map(some.__contains__, self.sources), np.bool_, len(self.sources))
+        return mine[self.source]
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Account:
             places[new] = len(account.strata) + np.arange(new.size)
             account = account._with_new(tuple(tally.strata[i] for i in new), number)
         known = places >= 0
-        ring = account.ring.copy()
+        ring = account.ring.copy() if account.ring is self.ring else account.ring
         ring[number % account.slots, 0, places[known]] += tally.arrived[known]
         ring[number % account.slots, 1, places[known]] += tally.admitted[known]
         return replace(account, ring=ring)
@@ -152,12 +155,18 @@ class Account:
         new = tuple(stratum for stratum in strata if stratum not in known)
         return self._with_new(new, self.slot) if new else self
 
+    @cached_property
+    def _sums(self) -> Floats:
+        sums = np.asarray(self.ring.sum(axis=0))
+        sums.flags.writeable = False  # it is shared
+        return sums
+
     def arrived(self) -> Floats:
         """Tuples of each stratum in the STW."""
-        return np.asarray(self.ring[:, 0].sum(axis=0))
+        return np.asarray(self._sums[0])
 
     def admitted(self) -> Floats:
-        return np.asarray(self.ring[:, 1].sum(axis=0))
+        return np.asarray(self._sums[1])
 
     def seen(self) -> Floats:
         """The part of the STW over which each stratum has been there."""
@@ -196,7 +205,7 @@ class Standing:
         active = (tuples > 0).astype(np.float64)
         share = 1.0 / np.maximum(np.bincount(query, active, queries), 1.0)[query]
         if shares:
-            told = np.array([shares.get(name, np.nan) for name in index.sources])
+            told = np.fromiter(map(shares.get, index.sources, repeat(np.nan)), np.float64, sources)
             share = np.where(np.isnan(told), share, told)
         part = np.divide(kept, tuples, out=np.zeros(sources), where=tuples > 0)
         sic = np.bincount(query, share * part, queries)

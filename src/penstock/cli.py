@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock import __version__
+from penstock.spelling import hint
 from penstock.types import PenstockError
 
 _PLAN_EXAMPLE = """\
@@ -187,7 +188,7 @@ def _bench(options: argparse.Namespace) -> int:
         from penstock.bench.command import BENCHES, run
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown:
-        raise PenstockError(f"unknown benchmark {unknown[0]!r}: there are {', '.join(BENCHES)}")
+        raise PenstockError(f"unknown benchmark {unknown[0]!r}: {hint(unknown[0], BENCHES)}")
     return 0 if run(options.names or list(BENCHES), options.seconds, options.json) else 1
 
 

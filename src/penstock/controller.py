@@ -44,7 +44,7 @@ class Controller:
         account = state.account or Account(self.settings.interval, self.settings.window)
         jobs, windows = dict(state.jobs), state.windows
         for batch in report.finished:
-            job = jobs.get(batch.job, Job())
+            job = jobs.get(batch.job) or Job()
             if batch.number > job.batch:  # else it was told twice
                 windows = fill(windows, self.settings.concepts, batch)
                 batch = lumped(batch, self.settings.concepts)

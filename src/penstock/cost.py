@@ -266,16 +266,14 @@ PULL = 0.005
 
 def _not_negative(gram: Floats, target: Floats) -> Floats:
     """Least squares with x ≥ 0: solve, leave the most negative term out, solve again."""
-    free = [0, 1, 2]
-    while free:
-        part = _solved(gram[np.ix_(free, free)], target[free])
-        if part.min() >= 0:
-            break
-        free.pop(int(part.argmin()))
-    x = np.zeros(3)
-    if free:
-        x[free] = part
-    return x
+    while True:
+        x = _solved(gram, target)
+        worst = int(x.argmin())
+        if x[worst] >= 0.0:
+            return x
+        gram, target = gram.copy(), target.copy()
+        gram[worst] = gram[:, worst] = target[worst] = 0.0
+        gram[worst, worst] = 1.0
 
 
 def _solved(gram: Floats, target: Floats) -> Floats:

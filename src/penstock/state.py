@@ -58,10 +58,11 @@ class State:
     version: int = 0
     jobs: Mapping[str, Job] = field(default_factory=dict)
     account: Account | None = None
-    told: Mapping[str, tuple[Told, float]] = field(default_factory=dict)
-    """What a coordinator said of a query, and our own share of its SIC at that time."""
+    told: Mapping[str, Told] = field(default_factory=dict)
+    """What a coordinator said of a query."""
     own: tuple[tuple[float, Mapping[str, float]], ...] = ()
-    """When, and what this site contributed to each query's SIC over the STW before; of late."""
+    """When, and what this site contributed to each query's SIC over the STW before; as long as
+    there can be news of that time."""
     shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """What each source carries of its query's SIC, where somebody said so."""
     partial: frozenset[tuple[str, str]] = frozenset()
@@ -163,7 +164,7 @@ NEWS = 0.7
 
 def with_shares(state: State, report: Report, settings: Settings) -> State:
     """With what was said of sources: their shares, and which are partial results."""
-    partial = state.partial | report.partial
+    partial = state.partial | report.partial if report.partial else state.partial
     shares = {**state.shares, **report.shares} if report.shares else state.shares
     if partial and keeps_paid(settings.policy):
         shares = {**shares, **dict.fromkeys(partial, 0.0)}  # not ours to give, so not our share
@@ -171,23 +172,41 @@ def with_shares(state: State, report: Report, settings: Settings) -> State:
 
 
 def remember(state: State, standing: Standing, report: Report, settings: Settings) -> State:
-    """With what coordinators said, each beside our own share at the time that it speaks of.
+    """With what coordinators said, and what this site contributes at the time."""
+    if not state.told and not report.told:
+        return state  # nobody tells, and nothing needs remembering
+    oldest = report.now - 2 * settings.window
+    old = next((n for n, (when, _) in enumerate(state.own) if when > oldest), len(state.own))
+    own = (*state.own[old:], (report.now, standing.by_name()))
+    # nonsense is not believed (law 9)
+    heard = {query: news for query, news in report.told.items() if 0.0 <= news.sic <= 1.0}
+    told = {**state.told, **heard}
+    if len(told) > len(heard):
+        told = {query: news for query, news in told.items() if news.at > oldest}
+    return replace(state, own=own, told=told)
+
+
+def elsewhere(state: State, queries: tuple[str, ...], now: float, window: float) -> Floats:
+    """What other sites contribute to queries, by the news; old news fades within an STW.
 
     The news is old when it comes. What this site has admitted since is not in it yet, and to lift
     a query once more for what is already on its way is how several sites come to swing together.
+    So our own share is taken as it was at the time that the news speaks of.
     """
-    if not state.told and not report.told:
-        return state  # nobody tells, and nothing needs remembering
-    since = report.now - settings.window
-    own = (*(entry for entry in state.own if entry[0] > since), (report.now, standing.by_name()))
-    told = {q: heard for q, heard in state.told.items() if heard[0].at > since - settings.window}
-    then: dict[float, Mapping[str, float]] = {}
-    for query, news in report.told.items():
-        if 0.0 <= news.sic <= 1.0:  # nonsense is not believed (law 9)
-            if news.at not in then:
-                then[news.at] = _at(own, news.at)
-            told[query] = (news, then[news.at].get(query, 0.0))
-    return replace(state, own=own, told=told)
+    found = np.zeros(len(queries))
+    if not state.told:
+        return found
+    then: dict[float, tuple[Mapping[str, float], float]] = {}
+    for i, query in enumerate(queries):
+        told = state.told.get(query)
+        if told is not None:
+            at = told.at
+            if at not in then:
+                age = now - at - window
+                then[at] = _at(state.own, at), 1.0 if age <= 0.0 else max(0.0, 1.0 - age / window)
+            own, fresh = then[at]
+            found[i] = (told.sic - own.get(query, 0.0)) * fresh
+    return found
 
 
 def _at(own: tuple[tuple[float, Mapping[str, float]], ...], time: float) -> Mapping[str, float]:
@@ -196,17 +215,3 @@ def _at(own: tuple[tuple[float, Mapping[str, float]], ...], time: float) -> Mapp
         if when <= time:
             return mine
     return own[0][1]
-
-
-def elsewhere(state: State, queries: tuple[str, ...], now: float, window: float) -> Floats:
-    """What other sites contribute to queries, by the news; old news fades within an STW."""
-    found = np.zeros(len(queries))
-    if not state.told:
-        return found
-    for i, query in enumerate(queries):
-        if query in state.told:
-            told, own = state.told[query]
-            age = now - told.at - window
-            fresh = 1.0 if age <= 0.0 else max(0.0, 1.0 - age / window)
-            found[i] = (told.sic - own) * fresh
-    return found

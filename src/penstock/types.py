@@ -6,7 +6,7 @@ answers, a *report* is what it hears back. Everything here is frozen: state chan
 a new value.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -155,19 +155,19 @@ class Plan:
         except ValueError:
             return self.default_of(stratum.query)
 
-    def short(self, queries: Iterable[str]) -> "Plan":
+    def short(self, queries: Collection[str]) -> "Plan":
         """The same plan with only what is thinned of these queries.
 
         A group that is not counted by itself has the rate of the lump that it is counted in.
         """
+        if not queries:
+            return self
         lumps = {
             s.query: float(rate)
             for s, rate in zip(self.strata, self.rates, strict=True)
             if s.group == OTHERS
         }
         unlisted = {query: lumps.get(query, 1.0) for query in queries}
-        if not unlisted:
-            return self
         lasting = [
             s.query not in unlisted or (s.group != OTHERS and rate < 1.0)
             for s, rate in zip(self.strata, self.rates, strict=True)

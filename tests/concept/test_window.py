@@ -43,6 +43,17 @@ def test_a_pause_of_a_whole_window_leaves_nothing() -> None:
     assert state.rest() == 0
 
 
+def test_one_tuple_from_the_far_future_costs_one_window() -> None:
+    state = filled(
+        Concept(60),
+        [(10, {A: Count(5, 5)}), (1e9, {A: Count(5, 5)}), (20, {B: Count(7, 7)}), (90, {})],
+    )
+    assert state.clock == 90
+    assert state.panes.slot == 1
+    late = filled(Concept(60), [(70, {A: Count(5, 5)}), (50, {A: Count(1, 1)})])
+    assert late.clock == 70  # somewhat late is not back
+
+
 def test_panes_slide() -> None:
     state = filled(
         Concept(60, slide=20),

@@ -86,6 +86,25 @@ def test_a_column_that_is_not_there(site: ps.Site, stream: DataFrame) -> None:
         site.gate(stream, query="q", strata=["value", "zone"])
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"query": 5}, "query: a name, or a column of names, not 5"),
+        ({"query": ""}, "query: a name, or a column of names, not ''"),
+        ({"source": None}, "source: a name, or a column of names, not None"),
+        ({"max_strata": 0}, "max_strata: a whole number from 1, not 0"),
+        ({"max_strata": 2.5}, "max_strata: a whole number from 1, not 2.5"),
+        (
+            {"concept": ps.Concept(window="5m", time="'noon'")},
+            r"concept: time=\"'noon'\" is a text; say time='cast\('noon' as timestamp\)'",
+        ),
+    ],
+)
+def test_gates(site: ps.Site, stream: DataFrame, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(PenstockError, match=message):
+        site.gate(stream, **{"query": "q", **wrong})
+
+
 def test_gating_twice(site: ps.Site, stream: DataFrame) -> None:
     gated = site.gate(stream, query="q")
     with pytest.raises(PenstockError, match="went through a gate already; gate it only once"):

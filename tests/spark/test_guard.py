@@ -39,6 +39,14 @@ def inverse(row: Mapping[str, Any]) -> float:
     return 1.0 / float(row["n"])
 
 
+def halved(row: Mapping[str, Any]) -> float:
+    return float(row["n"]) / 2
+
+
+def never_a_thousand(row: Mapping[str, Any]) -> float:
+    return 0.0 if row["n"] != 1000 else float(next(iter([])))
+
+
 @pytest.fixture
 def site(spark: SparkSession) -> Iterator[Site]:
     with Site(spark, interval="200ms") as site:
@@ -196,6 +204,36 @@ def test_an_answer_of_another_type_is_told(spark: SparkSession, site: Site, tmp_
         _all(spark, guarded, "guard_type")
 
 
+def test_a_fraction_is_not_cut_off(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    stream = _stream(spark, tmp_path, 1, 3)
+    guarded = site.guard(stream, halved, key="kind", latency="1h", output="half int")
+    with pytest.raises(StreamingQueryException, match=r"no int32 for the column 'half'.*fraction"):
+        _all(spark, guarded, "guard_fraction")
+
+
+def test_answers_of_another_type_are_skipped_and_counted(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    gated = site.gate(_stream(spark, tmp_path, 1, 6), query="q", source="s", strata="kind", id="n")
+    guarded = site.guard(
+        gated, halved, key="kind", latency="1h", output="half int", on_error="skip"
+    )
+    rows = _all(spark, guarded, "guard_skip_type")
+    assert sorted((row["n"], row["half"]) for row in rows) == [(0, 0), (2, 1), (4, 2)]
+    (report,) = site.report()["guards"]
+    assert (report["function"], report["kept"], report["failed"]) == ("halved", 3, 3)
+
+
+def test_a_function_that_stops_an_iteration_fails_as_any_other(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    """And does not end the work on a block in silence."""
+    stream = _stream(spark, tmp_path, 1, 2000)
+    guarded = site.guard(stream, never_a_thousand, key="kind", latency="1h")
+    with pytest.raises(StreamingQueryException, match="StopIteration"):
+        _all(spark, guarded, "guard_stop")
+
+
 def test_empty_tasks_tell_nothing(spark: SparkSession) -> None:
     guard = Guard(spark, "empty", 1.0, 2)
     before = guard.orders
@@ -224,3 +262,5 @@ def test_the_desk_answers_those_who_know_the_token() -> None:
             nobody.ask()
     finally:
         desk.close()
+    with pytest.raises(ConnectionError, match=r"guard: nobody answers .* its site has stopped"):
+        address.ask()

@@ -66,7 +66,13 @@ class Window:
         rates: Mapping[Stratum, float] | None = None,
     ) -> "Window":
         """With a batch whose newest tuple is of time ``clock``, some values of its groups, and the
-        rates of those that were thinned."""
+        rates of those that were thinned.
+
+        Where time goes back by a whole window, a single tuple with a wrong time had moved it, or
+        the stream begins again: so does this.
+        """
+        if clock < self.clock - self.concept.length:
+            return Window.of(self.concept).record(clock, counts, values, rates)
         clock = max(clock, self.clock)
         window = self.at(clock)
         step = 0.0 if not np.isfinite(self.clock) else clock - self.clock

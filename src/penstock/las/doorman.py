@@ -143,6 +143,13 @@ class Doorman:
             self._count_lost(np.delete(strata, places))
         return places, results
 
+    def take_back(self, places: Ints, strata: Ints | None) -> None:
+        """Rows whose answers turned out to be of no use: they failed."""
+        self.tally.kept -= places.size
+        self.tally.failed += places.size
+        if strata is not None:
+            self._count_lost(strata[places])
+
     def waits(self, now: float, arrived: Floats) -> Floats:
         """How long tuples have waited. To be overridden by those who would rather foresee it."""
         return now - arrived
@@ -189,7 +196,7 @@ class Doorman:
             self._count(kept.size, len(good), float(costs.sum()), float(costs.max()), waited)
         else:
             good = chosen
-            results.extend(map(self.function, map(rows.__getitem__, chosen)))
+            results += [self.function(rows[place]) for place in chosen]
             took = self.clock() - start
             waited += took * (kept.size - 1) / 2
             self._count(kept.size, kept.size, took, took / kept.size, waited)

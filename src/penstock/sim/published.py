@@ -28,7 +28,7 @@ def project_as_published(
     waiting = standing.tuple_sic * forecast.tuples
     told = np.array(
         [
-            state.told[name][0].sic if name in state.told else own
+            state.told[name].sic if name in state.told else own
             for name, own in zip(standing.queries, standing.sic.tolist(), strict=True)
         ]
     )

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StringType, StructType, TimestampType
 
 from penstock import policy as policies
 from penstock.checks import check_policy_rates_lie_between_0_and_1
@@ -162,12 +162,17 @@ def concept(given: Concept, stream: DataFrame) -> Concept:
     for name, text in (("time", given.time), ("value", given.value)):
         if text is not None:
             try:
-                stream.select(sf.expr(text).cast("double"))
+                kind = stream.select(sf.expr(text), sf.expr(text).cast("double")).schema[0].dataType
             except PySparkException as error:
                 reason = told(error)
                 raise PenstockError(
                     f"concept: {name}={text!r} is no number here: {reason}"
                 ) from None
+            if isinstance(kind, StringType):
+                raise PenstockError(
+                    f"concept: {name}={text!r} is a text; say "
+                    f"{name}='cast({text} as {'timestamp' if name == 'time' else 'double'})'"
+                )
     return given
 
 
@@ -199,6 +204,18 @@ def result_columns(schema: str, reserved: Collection[str]) -> tuple[str, ...]:
 
 DELAY = "spark.watermarkDelayMs"
 """What Spark writes down with a column that has a watermark."""
+
+
+def named(role: str, given: str | Column) -> str | Column:
+    if not isinstance(given, str | Column) or (isinstance(given, str) and not given):
+        raise PenstockError(f"{role}: a name, or a column of names, not {given!r}")
+    return given
+
+
+def strata_limit(given: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise PenstockError(f"max_strata: a whole number from 1, not {given!r}")
+    return given
 
 
 def names_of(stream: DataFrame) -> list[str]:

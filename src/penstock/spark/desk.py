@@ -31,7 +31,15 @@ class Address:
     name: str
 
     def ask(self) -> bytes:
-        with socket.create_connection((self.host, self.port), PATIENCE) as connection:
+        try:
+            connection = socket.create_connection((self.host, self.port), PATIENCE)
+        except OSError as error:
+            raise ConnectionError(
+                f"{self.name}: nobody answers at {self.host}:{self.port} ({error}). Either its "
+                "site has stopped, and the query should have stopped before, or executors do not "
+                "reach the driver"
+            ) from None
+        with connection:
             name = self.name.encode()
             connection.sendall(self.token + _LENGTH.pack(len(name)) + name)
             stream = connection.makefile("rb")

@@ -36,6 +36,8 @@ _NUMBERS = struct.Struct("<ddd")
 ERROR = 0.01
 """Of the sketches: 272 columns, some 9 kB a task."""
 OnError = Literal["fail", "skip"]
+WRONG_TYPE = (TypeError, ValueError, OverflowError)
+"""What Arrow raises of values that do not fit into a column."""
 MakeDoorman = Callable[[Function, Orders, Callable[[], float]], Doorman]
 
 
@@ -63,8 +65,10 @@ def decoded(data: bytes) -> Orders:
 class Guard:
     """The driver's half: merges what tasks tell, and says what is in force."""
 
-    def __init__(self, spark: SparkSession, name: str, latency: float, tasks: int) -> None:
-        self.name, self.latency = name, latency
+    def __init__(
+        self, spark: SparkSession, name: str, latency: float, tasks: int, function: str = ""
+    ) -> None:
+        self.name, self.latency, self.function = name, latency, function
         self.orders = Orders(latency, limit=latency, sketch=Sketch(ERROR))
         self._tasks = max(tasks, 1)
         self._lock = threading.Lock()
@@ -96,6 +100,7 @@ class Guard:
         served = max(total.kept, 1)
         return {
             "guard": self.name,
+            "function": self.function,
             "arrived": total.arrived,
             "kept": total.kept,
             "shed": total.shed,
@@ -162,13 +167,23 @@ class Task:
             if self.arrival:
                 moments = batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
                 np.copyto(arrived, moments, where=~np.isnan(moments))
+            strata = batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None
             places, results = doorman.admit(
                 batch.select(list(self.inputs)).to_pylist(),
                 batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64),
                 arrived,
-                batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None,
+                strata,
             )
-            yield self._joined(batch, places, results)
+            try:
+                answers = self._column(results)
+            except WRONG_TYPE as error:
+                if not self.skip_errors:
+                    raise self._complaint(error) from None
+                fits = np.array([self._fits(result) for result in results])
+                doorman.take_back(np.array(places)[~fits], strata)
+                places = np.array(places)[fits].tolist()
+                answers = self._column([r for r, fit in zip(results, fits, strict=True) if fit])
+            yield self._joined(batch, places, answers)
         self.told.add([doorman.tally])
 
     def _doorman(self, orders: Orders) -> Doorman:
@@ -176,20 +191,35 @@ class Task:
             return self.make(self.function, orders, time.perf_counter)
         return Doorman(self.function, orders, time.perf_counter, self.skip_errors)
 
-    def _joined(self, batch: Any, places: list[int], results: list[Any]) -> Any:
+    def _column(self, results: list[Any]) -> Any:
+        arrow: Any = import_module("pyarrow")
+        column = arrow.array(results, self.output.type)
+        if arrow.types.is_integer(column.type):
+            broken = [r for r in results if isinstance(r, float) and not r.is_integer()]
+            if broken:  # Arrow would cut it off without a word
+                raise ValueError(f"{broken[0]} has a fraction")
+        return column
+
+    def _fits(self, result: Any) -> bool:
+        try:
+            self._column([result])
+        except WRONG_TYPE:
+            return False
+        return True
+
+    def _complaint(self, error: Exception) -> PenstockError:
+        return PenstockError(
+            f"guard: an answer of the function is no {self.output.type} for the column "
+            f"{self.output.name!r}; mend the function, or say output=...: {error}"
+        )
+
+    def _joined(self, batch: Any, places: list[int], answers: Any) -> Any:
         arrow: Any = import_module("pyarrow")
         kept = batch.select(list(self.columns))
         if len(places) < batch.num_rows:
             kept = kept.take(arrow.array(places, arrow.int64()))
-        try:
-            column = arrow.array(results, self.output.type)
-        except (arrow.ArrowInvalid, arrow.ArrowTypeError, TypeError) as error:
-            raise PenstockError(
-                f"guard: an answer of the function is no {self.output.type} for the column "
-                f"{self.output.name!r}; mend the function, or say output=...: {error}"
-            ) from None
         schema = kept.schema.append(self.output)
-        return arrow.RecordBatch.from_arrays([*kept.columns, column], schema=schema)
+        return arrow.RecordBatch.from_arrays([*kept.columns, answers], schema=schema)
 
 
 def guarded(

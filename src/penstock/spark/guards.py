@@ -47,6 +47,7 @@ class Guards:
             f"penstock_guard_{next(_numbers)}",
             arguments.duration("latency", latency),
             arguments.cores(self._spark),
+            getattr(function, "__name__", type(function).__name__),
         )
         moment = None if arrival is None else arguments.moment(stream, arrival, columns)
         answered = guarded(

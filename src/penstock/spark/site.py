@@ -123,14 +123,15 @@ class Site:
         """
         columns = arguments.names_of(stream)
         keys = Keys(
-            query=query,
-            source=source,
+            query=arguments.named("query", query),
+            source=arguments.named("source", source),
             strata=arguments.columns("strata", strata, columns),
             identity=arguments.columns("id", columns if id is None else id, columns),
         )
         name = f"penstock_gate_{next(_gate_numbers)}"
         agreed = concept or self.settings.concepts.get(keys.rest.query)
-        gate = Gate(name, keys, max_strata, agreed and arguments.concept(agreed, stream))
+        most = arguments.strata_limit(max_strata)
+        gate = Gate(name, keys, most, agreed and arguments.concept(agreed, stream))
         if concept is not None:
             self.settings = self.settings.with_concept(arguments.name(query), concept)
         self._gates[gate.name] = gate
