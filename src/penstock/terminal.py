@@ -1,10 +1,14 @@
 """What commands with a live view share: something redrawn in place, or plain lines."""
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
 def drawable(console: Console) -> bool:
@@ -16,6 +20,22 @@ def drawable(console: Console) -> bool:
 def say(console: Console, text: str) -> None:
     """One plain line, as it is."""
     console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+@contextmanager
+def progress_bar(title: str = "") -> Iterator[Callable[[str, float], None]]:
+    """Of long work: to be told what is being done, and which part of it all is done."""
+    columns = (
+        TextColumn(title),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
+        task = progress.add_task("", total=1.0)
+        yield lambda doing, done: progress.update(task, description=doing, completed=done)
 
 
 class Shown(Protocol):

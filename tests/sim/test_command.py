@@ -132,3 +132,5 @@ Up to 20 queries have a mean SIC of at least 0.5.
 From 10 queries on, a query's cost falls furthest ahead of its quality at 20 queries (by 30%).
 One more query stops paying at about 40 queries."""
     )
+    far = Answer(Question("queries", (10, 20)), points[:2], 0.5, 20)
+    assert "All of the sweep has a mean SIC of at least 0.5: sweep further" in reply(far)

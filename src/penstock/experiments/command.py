@@ -1,14 +1,10 @@
 """``penstock reproduce``: runs experiments, shows how far they are, and prints their tables."""
 
-import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
 from penstock.experiments import available, get
-from penstock.experiments.base import Experiment, Result
 from penstock.experiments.publish import page, publish
+from penstock.terminal import progress_bar
 
 
 def listing() -> str:
@@ -20,7 +16,8 @@ def reproduce(names: list[str], effort: float, directory: Path | None) -> bool:
     good = True
     wanted = dict.fromkeys(one for name in names for one in family(name))
     for experiment in [get(name) for name in wanted]:  # a wrong name is told before anything runs
-        result = _run(experiment, effort)
+        with progress_bar(experiment.name) as say:
+            result = experiment.run(effort, say)
         print(page(result, experiment.name), flush=True)
         if directory is not None:
             publish(result, experiment.name, directory)
@@ -32,18 +29,3 @@ def family(name: str) -> list[str]:
     """``themis`` is all experiments of THEMIS: whose names begin with it."""
     found = sorted(available())
     return [name] if name in found else [n for n in found if n.startswith(f"{name}-")] or [name]
-
-
-def _run(experiment: Experiment, effort: float) -> Result:
-    columns = (
-        TextColumn("{task.fields[name]}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-        task = progress.add_task("", total=1.0, name=experiment.name)
-        return experiment.run(
-            effort, lambda doing, done: progress.update(task, description=doing, completed=done)
-        )

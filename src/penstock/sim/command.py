@@ -1,28 +1,23 @@
 """``penstock simulate``: runs a scenario, shows how far it is, prints what came out."""
 
 import json
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from penstock.sim.engine import Simulation
 from penstock.sim.measure import Outcome
 from penstock.sim.plots import plots_of_answer, plots_of_run
 from penstock.sim.scenario import load
-from penstock.sim.what_if import Answer, Question, Say, ask
+from penstock.sim.what_if import Answer, Question, ask
+from penstock.terminal import progress_bar
 from penstock.types import PenstockError
 
 
 def simulate(path: Path, as_json: bool, plots: Path | None) -> None:
     scenario = load(path)
     started = time.perf_counter()
-    with _bar() as say:
+    with progress_bar() as say:
         outcome = Simulation(scenario).run(lambda done: say("simulating", done))
     wall = time.perf_counter() - started
     _write_plots(plots_of_run(outcome), plots)
@@ -36,7 +31,7 @@ def what_if(
     path: Path, question: str, at_least: float | None, as_json: bool, plots: Path | None
 ) -> None:
     asked, scenario = Question.parse(question), load(path)
-    with _bar() as say:
+    with progress_bar() as say:
         answer = ask(scenario, asked, at_least, say)
     _write_plots(plots_of_answer(answer), plots)
     print(json.dumps(answer.json(), indent=1) if as_json else reply(answer))
@@ -98,6 +93,8 @@ def _verdict(answer: Answer) -> str:
     want = f"a mean SIC of at least {answer.at_least:g}"
     if answer.limit is None:
         return f"No point of the sweep reaches {want}."
+    if answer.everywhere:
+        return f"All of the sweep has {want}: sweep further to find where that ends."
     limit = f"{answer.limit:g}"
     return {
         "queries": f"Up to {limit} queries have {want}.",
@@ -118,17 +115,3 @@ def _write_plots(plots: list[Any], directory: Path | None) -> None:
         raise PenstockError(f"--plot {directory}: {error.strerror}; name a directory") from None
     for plot in plots:
         draw(plot, directory / f"{plot.name}.svg")
-
-
-@contextmanager
-def _bar() -> Iterator[Say]:
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as progress:
-        task = progress.add_task("", total=1.0)
-        yield lambda doing, done: progress.update(task, description=doing, completed=done)

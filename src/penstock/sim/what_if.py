@@ -112,6 +112,11 @@ class Answer:
     """The most queries (or the highest rate, the fewest sites, the least capacity) at which the
     mean SIC is still reached; None where no point reaches it."""
 
+    @property
+    def everywhere(self) -> bool:
+        """The whole sweep reaches what is asked for: its end is not the answer."""
+        return self.at_least is not None and all(p.mean_sic >= self.at_least for p in self.points)
+
     def advantages(self) -> list[tuple[float, float]]:
         """Thesis, section 6.4: by how much more the cost of a query falls than its quality.
 
@@ -148,7 +153,11 @@ class Answer:
             ],
         }
         if self.at_least is not None:
-            answer |= {"at_least": self.at_least, "limit": self.limit}
+            answer |= {
+                "at_least": self.at_least,
+                "limit": self.limit,
+                "everywhere": self.everywhere,
+            }
         if self.question.dial == "queries":
             answer["advantage"] = [{"queries": at, "gain": pays} for at, pays in self.advantages()]
             answer["tipping_point"] = self.tipping_point()
