@@ -1,10 +1,12 @@
 """SIC over the sliding STW, against an account that keeps everything."""
 
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.account import Account
+from penstock.account import Account, Index
 from penstock.types import Count, Stratum
 
 A, B = Stratum("q", "a"), Stratum("q", "b")
@@ -79,3 +81,13 @@ def test_against_an_account_that_keeps_everything(
     found = {q: sic for q, sic in account.slide(now).sic().items() if q in expected}
     assert found == pytest.approx(expected)
     assert all(0 <= sic <= 1 for sic in account.sic().values())  # law 3
+
+
+def test_places_are_of_the_strata_that_are_asked_for() -> None:
+    """Also where another question was asked before, in this process or in the one before."""
+    a, b = Stratum("q", "s", "a"), Stratum("q", "s", "b")
+    index = pickle.loads(pickle.dumps(Index.of((a, b))))
+    for strata in ((a, b), (b, a), (b, Stratum("q", "s", "c"))):
+        expected = [(a, b).index(each) if each in (a, b) else -1 for each in strata]
+        assert index.places(strata).tolist() == expected
+        index = pickle.loads(pickle.dumps(index))

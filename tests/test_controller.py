@@ -289,6 +289,15 @@ def test_a_batch_that_is_told_twice_counts_once() -> None:
     assert twice.account.arrived().tolist() == once.account.arrived().tolist() == [10.0]
 
 
+def test_an_account_of_other_settings_is_begun_anew() -> None:
+    """A site that is started again with another STW must not go on with the old one."""
+    batch = Batch("j", 0, 0.0, 0.9, {Stratum("q", "s"): Count(10, 10)})
+    state, _ = Controller(Settings(stw=10.0)).step(State(), Report(1.0, (batch,)))
+    state, _ = Controller(Settings(stw=60.0)).step(state, Report(2.0))
+    assert state.account is not None
+    assert state.account.stw == 60.0
+
+
 def test_steps_are_repeatable() -> None:
     """Law 8: the same state and report give the same plan."""
     plant = Plant(QUERIES, REAL, noise=0.05)

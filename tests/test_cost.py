@@ -63,6 +63,17 @@ def test_one_outlier_does_little_and_is_forgotten_at_once(factor: float) -> None
     assert after.seconds(100_000, 50_000) == pytest.approx(seconds, rel=0.15)
 
 
+def test_a_pause_while_tuples_are_timed_is_an_outlier_too() -> None:
+    """In a calm that never varies, in which all that arrives is admitted."""
+    model = ThreeTermCost()
+    for _ in range(30):
+        model = model.update(0.5, 4000, 4000, span=0.3)
+    struck = model.update(5.4, 4000, 4000, span=5.0)
+    assert struck.seconds(4000, 4000) <= 2.1 * 0.5
+    after = struck.update(0.5, 4000, 4000, span=0.3)
+    assert after.seconds(4000, 4000) == pytest.approx(0.5, rel=0.15)
+
+
 @pytest.mark.parametrize("factor", [0.25, 0.5, 2.0, 3.0])
 def test_a_change_is_believed_within_two_batches(factor: float) -> None:
     model = _warm()

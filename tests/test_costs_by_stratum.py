@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from penstock.concept import Concept
 from penstock.controller import Controller
 from penstock.settings import Settings
-from penstock.state import Job, State, learn
-from penstock.types import Batch, Count, Outlook, Report, Stratum
+from penstock.state import Job, State, learn, lumped
+from penstock.types import OTHERS, Batch, Count, Outlook, Report, Stratum
 
 CHEAP, DEAR = Stratum("cheap", "s"), Stratum("dear", "s")
 COSTS = {CHEAP: 1e-4, DEAR: 1e-3}
@@ -85,3 +86,34 @@ def test_without_costs_nothing_changes() -> None:
     job = learn(Job(), Batch("job", 0, 0.0, 1.0, counts))
     assert (job.unit, job.weight(DEAR), job.heaviness) == (0.0, 1.0, 1.0)
     assert job.clock.largest == 100
+
+
+def test_groups_of_a_window_cost_what_they_cost_together() -> None:
+    many, few, other = Stratum("q", "s", "a"), Stratum("q", "s", "b"), Stratum("p", "s", "b")
+    counts = {many: Count(900, 900), few: Count(100, 100), other: Count(5, 5)}
+    batch = Batch("job", 0, 0.0, 2.0, counts, costs={many: 0.001, few: 0.011, other: 0.5})
+    lump = lumped(batch, {"q": Concept(60)})
+    assert lump.costs == pytest.approx({Stratum("q", "s", OTHERS): 0.002, other: 0.5})
+    assert learn(Job(), lump).unit == pytest.approx((2.0 + 2.5) / 1005)
+
+
+def test_costs_of_strata_that_are_gone_are_forgotten() -> None:
+    job = Job()
+    for number in range(40):
+        stratum = Stratum("q", "s", f"g{number}")
+        counts, costs = {stratum: Count(10, 10)}, {stratum: 0.01}
+        job = learn(job, Batch("job", number, float(number), 0.2, counts, costs=costs))
+    assert len(job.costs) < 10
+    assert Stratum("q", "s", "g39") in job.costs
+
+
+def test_a_model_that_is_known_later_is_told_later() -> None:
+    """A job that was alone has no model of its work; of a first batch all may have failed."""
+    none, some = {DEAR: Count(100, 0)}, {DEAR: Count(100, 100)}
+    job = learn(Job(), Batch("job", 0, 0.0, 0.3, none, costs={DEAR: 0.001}))
+    assert not job.clock_told
+    job = learn(job, Batch("job", 1, 1.0, 0.3, some, costs={DEAR: 0.001}))
+    assert (job.clock_told, job.work_told) == (True, False)
+    job = learn(job, Batch("job", 2, 2.0, 0.3, some, work=0.2, costs={DEAR: 0.001}))
+    assert job.work_told
+    assert job.work.admitting == pytest.approx(0.001)

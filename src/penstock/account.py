@@ -38,10 +38,10 @@ class Index:
     source: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Of each stratum, an index into ``sources``."""
     query_of_source: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    asked: dict[int, tuple[tuple[Stratum, ...], Ints]] = field(
-        default_factory=dict, compare=False, repr=False
+    asked: list[tuple[tuple[Stratum, ...], Ints]] = field(
+        default_factory=list, compare=False, repr=False
     )
-    """The last answer of ``places``, by identity: a site asks for the same strata all the time."""
+    """The last question to ``places``, and the answer: a site asks the same all the time."""
 
     @classmethod
     def of(cls, strata: tuple[Stratum, ...]) -> "Index":
@@ -59,11 +59,10 @@ class Index:
 
     def places(self, strata: tuple[Stratum, ...]) -> Ints:
         """Where these strata are; -1 where they are not."""
-        if id(strata) not in self.asked:
+        if not self.asked or self.asked[0][0] is not strata:
             found = [self.place.get(stratum, -1) for stratum in strata]
-            self.asked.clear()
-            self.asked[id(strata)] = strata, np.array(found, dtype=np.int64)
-        return self.asked[id(strata)][1]
+            self.asked[:] = [(strata, np.array(found, dtype=np.int64))]
+        return self.asked[0][1]
 
     def of_sources(self, some: frozenset[tuple[str, str]]) -> Bools:
         """Which strata belong to one of these sources."""
@@ -91,6 +90,10 @@ class Account:
     """The slot in which each stratum was first seen."""
     ring: Floats = field(default_factory=_empty)
     """Indexed by slot, by arrived (0) or admitted (1), and by stratum."""
+
+    def is_of(self, interval: float, stw: float) -> bool:
+        """Whether it fits a site with these settings, which may have changed with a restart."""
+        return (self.interval, self.stw) == (interval, stw)
 
     @property
     def slots(self) -> int:

@@ -122,10 +122,10 @@ def _parser() -> argparse.ArgumentParser:
     bench = commands.add_parser(
         "bench",
         help="measures the gate on this machine, on real Spark",
-        description="Measures what the gate promises: latency held, capacity used, bursts, "
-        "transparency, the cost of shedding, fairness, truth, coverage. Rates follow from what "
-        "this machine can do; each line under 'holds' says whether a promise held; if one does "
-        "not, the exit code is 1.",
+        description="Measures what gate and guard promise. Of the gate: latency, capacity, burst, "
+        "transparent, fair, jobs, truthful, coverage, groups; of the guard: guard-classes, "
+        "guard-measured, guard-fair, guard-overhead. Rates follow from what this machine can do; "
+        "each line under 'holds' says whether a promise held; if one does not, the exit code is 1.",
         epilog="example: penstock bench latency burst --json results/",
     )
     bench.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")

@@ -41,7 +41,9 @@ class Controller:
         return Capacity(self.settings)
 
     def step(self, state: State, report: Report) -> tuple[State, Plan]:
-        account = state.account or Account(self.settings.interval, self.settings.window)
+        account = state.account
+        if account is None or not account.is_of(self.settings.interval, self.settings.window):
+            account = Account(self.settings.interval, self.settings.window)
         jobs, windows = dict(state.jobs), state.windows
         for batch in report.finished:
             job = jobs.get(batch.job) or Job()

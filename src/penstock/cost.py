@@ -136,6 +136,8 @@ class ThreeTermCost:
         share = WARM_UP[self.batches] if self.cold else 1.0
         overhead = None if overhead is None else overhead * share
         updated = self._learnt(seconds * share, arrived, admitted, overhead)
+        if updated.before is not None:
+            return updated  # it may be an outlier: then its span is one, too
         if span is not None and arrived:
             updated = replace(updated, passing=max(span - TOGETHER, 0.0) * share / arrived)
         return updated if admitted < arrived else updated._no_cheaper_than_passing()

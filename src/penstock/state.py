@@ -32,6 +32,9 @@ class Job:
     """What a tuple of a stratum costs, where a guard told; in seconds of its own clock."""
     unit: float = 0.0
     """The cost of the tuple that the cost models count as one; 0 while no guard told any."""
+    clock_told: bool = False
+    """Whether the model of the clock knows what guards measured; each is told once."""
+    work_told: bool = False
 
     def weight(self, stratum: Stratum) -> float:
         """How many tuples a tuple of this stratum counts for in the cost models."""
@@ -74,7 +77,6 @@ class State:
 
 def learn(job: Job, batch: Batch) -> Job:
     """The job with one more batch seen."""
-    told_before = job.unit > 0
     if batch.costs:
         job = _priced(job, batch)
     arrived, admitted = batch.arrived, job.weighed(batch)
@@ -85,9 +87,14 @@ def learn(job: Job, batch: Batch) -> Job:
         clock = clock.update(batch.seconds, arrived, admitted, batch.overhead, span)
         if batch.work is not None:
             work = work.update(batch.work, arrived, admitted)
-    if batch.costs and not told_before and admitted:
+    tell = job.unit > 0 and admitted > 0
+    tell_clock = tell and clock.known and not job.clock_told
+    tell_work = tell and work.known and not job.work_told
+    if tell_clock:
         alone = (batch.seconds - (batch.overhead or 0.0)) / admitted
-        clock, work = clock.informed(min(job.unit, alone)), work.informed(job.unit)
+        clock = clock.informed(min(job.unit, alone))
+    if tell_work:
+        work = work.informed(job.unit)
     since = None if job.last_start is None else batch.started - job.last_start
     return replace(
         job,
@@ -97,12 +104,18 @@ def learn(job: Job, batch: Batch) -> Job:
         last_start=batch.started,
         batch=batch.number,
         mix=_mixed(job.mix, batch) if arrived else job.mix,
+        clock_told=job.clock_told or tell_clock,
+        work_told=job.work_told or tell_work,
     )
 
 
 def _priced(job: Job, batch: Batch) -> Job:
-    """With costs by stratum; the unit is the first batch's average: models need not jump."""
-    known = job.costs
+    """With costs by stratum; the unit is the first batch's average: models need not jump.
+
+    What has not come of late is forgotten, so that there are no more costs than strata.
+    """
+    alive = {*job.mix.strata, *batch.counts}
+    known = {stratum: cost for stratum, cost in job.costs.items() if stratum in alive}
     costs = {**known, **{s: (known.get(s, c) + c) / 2 for s, c in batch.costs.items()}}
     counts = dict(batch.counts)
     tuples = [max(counts[s].admitted, 1) if s in counts else 1 for s in batch.costs]
@@ -155,7 +168,20 @@ def lumped(batch: Batch, concepts: Mapping[str, Concept]) -> Batch:
             stratum = stratum._replace(group=OTHERS)
         have = counts.get(stratum, Count(0, 0))
         counts[stratum] = Count(have.arrived + count.arrived, have.admitted + count.admitted)
-    return replace(batch, counts=counts)
+    return replace(batch, counts=counts, costs=_lumped_costs(batch, concepts))
+
+
+def _lumped_costs(batch: Batch, concepts: Mapping[str, Concept]) -> dict[Stratum, float]:
+    """A lump costs what its tuples cost on average, of those that somebody timed."""
+    counts = dict(batch.counts)
+    sums: dict[Stratum, tuple[float, float]] = {}
+    for stratum, cost in batch.costs.items():
+        weight = float(max(counts[stratum].admitted, 1)) if stratum in counts else 1.0
+        if stratum.query in concepts:
+            stratum = stratum._replace(group=OTHERS)
+        tuples, total = sums.get(stratum, (0.0, 0.0))
+        sums[stratum] = tuples + weight, total + weight * cost
+    return {stratum: total / tuples for stratum, (tuples, total) in sums.items()}
 
 
 NEWS = 0.7

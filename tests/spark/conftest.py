@@ -16,6 +16,10 @@ pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
 
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that lives for a test does not pay for compiling its code well, nor for many GC threads."""
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
@@ -28,6 +32,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
         .getOrCreate()
     )

@@ -129,11 +129,17 @@ def test_a_gate_of_another_site(site: ps.Site, spark: SparkSession, stream: Data
             site.start(gated.writeStream.format("noop"), query="q")
 
 
-def test_intervals_names_and_gates_of_queries(site: ps.Site, stream: DataFrame) -> None:
+def test_intervals_names_and_gates_of_queries(
+    site: ps.Site, spark: SparkSession, stream: DataFrame
+) -> None:
     gated = site.gate(stream, query="q")
     for wrong in (0, "-1s"):
         with pytest.raises(PenstockError, match="interval: "):
             site.start(gated.writeStream.format("noop"), query="q", interval=wrong)
+    with ps.Site(spark, latency="2s") as other:
+        slow = other.gate(stream, query="q").writeStream.format("noop")
+        with pytest.raises(PenstockError, match="q: latency: 2 s cannot be held"):
+            other.start(slow, query="q", interval="5s")
     with pytest.raises(Exception, match="nonsense"):
         site.start(gated.writeStream.format("nonsense"), query="q")
 

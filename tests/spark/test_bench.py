@@ -41,7 +41,7 @@ def test_the_best_fixed_rate_is_not_the_luckiest() -> None:
         return {"admitted_per_second": admitted, "p95": latency}
 
     assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 1.5) == 150
-    assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], "p95", 1.5) == 150
+    assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], "p95", 1.5) == 175
     assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 0.5) == 100
     assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 9.0) == float("inf")
 

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -303,14 +302,25 @@ class TestOptions:
                 signal.raise_signal(signal.SIGINT)
 
 
-def left_behind() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("penstock-demo-*")}
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a demo puts what it needs while it runs."""
+    place = tmp_path / "scratch"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    return place
 
 
-def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path) -> None:
-    before, figures = left_behind(), tmp_path / "figures.json"
+def left_behind(scratch: Path) -> list[Path]:
+    return list(scratch.glob("penstock-demo-*"))
+
+
+def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path, scratch: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    figures = here / "figures.json"
     command = [*PENSTOCK, "demo", "--seconds", "4", "--json", str(figures)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout)
     for text in ("] without Penstock  arriving", "] with Penstock     arriving", "latency, median"):
@@ -323,8 +333,8 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path) -> Non
         )
     assert told["plain"]["accuracy"]["count_error"] == 0.0
     assert told["gated"]["ledger_balanced"]
-    assert left_behind() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["figures.json"]
+    assert left_behind(scratch) == []
+    assert [path.name for path in here.iterdir()] == ["figures.json"]
 
 
 @pytest.mark.parametrize(
@@ -332,10 +342,9 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path) -> Non
     [("starting", 1.0, signal.SIGTERM), ("measuring", 4.0, signal.SIGINT)],
 )
 def test_ctrl_c_and_the_like_end_it_cleanly(
-    tmp_path: Path, stage: str, wait: float, number: int
+    tmp_path: Path, scratch: Path, stage: str, wait: float, number: int
 ) -> None:
     """Pressed in a terminal, it reaches the whole process group."""
-    before = left_behind()
     with subprocess.Popen(
         [*PENSTOCK, "demo"],
         stdout=subprocess.PIPE,
@@ -346,16 +355,13 @@ def test_ctrl_c_and_the_like_end_it_cleanly(
         env=os.environ | {"PYTHONUNBUFFERED": "1", "STARTED_IN": str(tmp_path)},
     ) as process:
         assert process.stdout is not None
-        while stage not in process.stdout.readline():
-            pass
+        assert any(stage in line for line in iter(process.stdout.readline, "")), "it ended early"
         time.sleep(wait)
         pressed = time.monotonic()
         os.killpg(process.pid, number)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + number, "")
     assert re.fullmatch(r"stopped after \d+ s; nothing is left running\n", out)
-    assert (
-        time.monotonic() - pressed < 20.0
-    )  # on a busy machine; Spark must have started to be stopped
+    assert time.monotonic() - pressed < 50.0  # on a busy machine; Spark must have started to stop
     assert_gone(f"STARTED_IN={tmp_path}")
-    assert left_behind() == before
+    assert left_behind(scratch) == []

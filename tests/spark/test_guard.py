@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -39,8 +41,10 @@ def inverse(row: Mapping[str, Any]) -> float:
     return 1.0 / float(row["n"])
 
 
-def halved(row: Mapping[str, Any]) -> float:
-    return float(row["n"]) / 2
+def halved(row: Mapping[str, Any]) -> object:
+    """As a float, as one of NumPy's, or as a decimal number."""
+    kinds = (float, np.float32, Decimal)
+    return kinds[row["n"] % 3](row["n"]) / 2
 
 
 def never_a_thousand(row: Mapping[str, Any]) -> float:
@@ -61,7 +65,7 @@ def _stream(spark: SparkSession, folder: Path, batches: int, rows: int) -> DataF
 def _plausible(measured: Mapping[str, float]) -> None:
     """A busy machine makes work take longer, never less, and what is slow stays slow."""
     assert all(measured[kind] >= 0.99 * cost for kind, cost in COSTS.items())
-    assert measured["slow"] > 2 * measured["fast"]
+    assert measured["slow"] > 1.2 * measured["fast"]
 
 
 def _all(spark: SparkSession, frame: DataFrame, name: str) -> list[Row]:
@@ -92,7 +96,7 @@ def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
     assert report["arrived"] == 1200
     assert report["kept"] == len(rows)
     assert 0.1 < report["shed_share"] < 1.0
-    assert report["mean_wait_ms"] < 400
+    assert report["mean_wait_ms"] < 600  # of over two seconds
     guard = next(iter(site._guards))
     keys = spark.createDataFrame([(kind,) for kind in COSTS], ["kind"])
     prints = keys.select("kind", sf.xxhash64("kind").alias("print")).collect()
@@ -163,7 +167,7 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
             lambda: site.guard(stream, doubled, key="kind", latency="1s", output="n double"),
         ),
         (
-            "output: 'result dubble' is no column such as 'score double'",
+            "output: 'result dubble' is no list such as 'score double'",
             lambda: site.guard(stream, doubled, key="kind", latency="1s", output="result dubble"),
         ),
         (

@@ -68,6 +68,21 @@ def test_without_shedding_it_is_exact_in_sliding_windows(
     assert (found["kept"] == found["arrived"]).all()
 
 
+def test_windows_of_which_nothing_is_kept_have_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    found = medians(spark, tmp_path, "nothing", shed="uniform", keep=1e-9)
+    assert found.empty
+
+
+def test_times_are_exact_to_the_microsecond() -> None:
+    kept = shedder("none", 1.0)
+    manager = Manager(middle, kept, 0.1, 0.1, None, ("x",), ("middle", "standing"))
+    moments, groups = np.array([1_700_000_000.05]), np.array(["g"])
+    buffer = Buffer(0.1, 0.1).add(moments, groups, {"x": np.array([1.0])}, (0,))
+    row = manager.process(buffer, 1_700_000_000.1).iloc[0]
+    assert str(row["start"]) == "2023-11-14 22:13:20+00:00"
+    assert str(row["end"]) == "2023-11-14 22:13:20.100000+00:00"
+
+
 def test_shed_by_concept_no_group_is_missing(spark: SparkSession, tmp_path: Path) -> None:
     found = medians(spark, tmp_path, "shed", shed="concept", keep=0.1, shards=2)
     assert found["end"].nunique() == 2
@@ -202,7 +217,10 @@ def test_arguments_that_make_no_sense_are_told(spark: SparkSession, tmp_path: Pa
         ("most: a number of tuples", {"most": 0}),
         ("keep: 'some' is no share such as '5%'", {"keep": "some"}),
         ("schema: every result has a column 'start'", {"schema": "start double"}),
+        ("schema: every result has a column 'Start'", {"schema": "Start double"}),
         ("schema: 'total dubble' is no list such as", {"schema": "total dubble"}),
+        ("schema: 'double' is no list such as", {"schema": "double"}),
+        ("slide: 6.666666666666667 s is no whole number", {"window": 20, "slide": 20 / 3}),
     ]:
         with pytest.raises(PenstockError, match=re.escape(message)):
             windows(**wrong)  # type: ignore[arg-type]

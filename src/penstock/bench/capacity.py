@@ -17,9 +17,8 @@ from penstock.bench import harness as h
 from penstock.spark.gate import Gate
 from penstock.spark.site import Site
 from penstock.spark.wire import Shipment
-from penstock.types import Plan
+from penstock.types import PenstockError, Plan
 
-OVERLOAD = 10.0
 ROUNDS = 5
 SWEEP = (0.8, 0.95, 1.1, 1.25, 1.4)
 """Fixed rates, in what the controller admitted in its last turns."""
@@ -106,7 +105,7 @@ class Turns:
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    rate = OVERLOAD * h.heavy_throughput(spark, seconds / 3)
+    rate = h.OVERLOAD * h.heavy_throughput(spark, seconds / 3)
     calm, length = seconds / 4, max(seconds / 9, 3.0)
     sweep, rounds = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[:2], 1)
     a_round = 2 * len(sweep)
@@ -123,7 +122,10 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         )
     done = turns.done[:count]
     if len(done) < count:
-        raise RuntimeError(f"only {len(done)} of {count} turns had {FEWEST} batches: too slow")
+        raise PenstockError(
+            f"capacity: only {len(done)} of {count} turns had {FEWEST} batches; this machine is "
+            "too busy to tell"
+        )
     recorded = h.record(query, rate, h.flood_profile(calm))
     found = compared(recorded, done)
     without = [
@@ -133,7 +135,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     ]
     return {
         "rate": rate,
-        "overload": OVERLOAD,
+        "overload": h.OVERLOAD,
         **found,
         "used_without_one_round": {
             latency: [each["used"][latency] for each in without] for latency in LATENCIES
@@ -177,10 +179,12 @@ def best_fixed(sweep: list[dict[str, float]], latency: str, held: float) -> floa
     """What a fixed rate of this latency admits, by a straight line between those that were tried.
 
     Latency rises with the rate. Where it seems to fall, one of two had luck, and both count as
-    their mean: else the luckiest of all would be taken for what the job can do. Where all of them
+    their mean, in both: else the luckiest of all would be taken for what the job can do. Where all
     are faster than asked, there is no end: what was not found is not claimed.
     """
     turns = sorted((turn["admitted_per_second"], turn[latency]) for turn in sweep)
     admitted, seconds = np.array(turns).T
-    rising = np.asarray(isotonic_regression(seconds).x)
-    return float(np.interp(held, rising, admitted, right=np.inf))
+    risen = isotonic_regression(seconds)
+    starts = np.asarray(risen.blocks)[:-1]
+    pooled = np.add.reduceat(admitted, starts) / np.asarray(risen.weights)
+    return float(np.interp(held, np.asarray(risen.x)[starts], pooled, right=np.inf))

@@ -59,9 +59,9 @@ def _keyed_job(stream: DataFrame, work: int) -> DataFrame:
 
 def _work_for(spark: SparkSession, target: float, seconds: float) -> int:
     """Rounds of hashing at which this machine processes about ``target`` tuples a second."""
-    speeds = {}
+    speeds, rows = {}, 100_000 if seconds >= h.WHOLE / 3 else 10_000
     for work in (1, 8):
-        stream = replay(spark, generator="keyed", rate=20_000_000, maxRowsPerTrigger=100_000)
+        stream = replay(spark, generator="keyed", rate=20_000_000, maxRowsPerTrigger=rows)
         speeds[work] = h.throughput(
             _keyed_job(h.plain(stream), work), seconds / 2, f"calibration, {work} rounds"
         )
@@ -103,12 +103,7 @@ def _keyed(
 
 def run_jobs(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     """Three streaming queries of different cost on one site, together overloaded."""
-    can = h.throughput(
-        h.heavy(h.plain(h.readings(spark, 10_000_000, maxRowsPerTrigger=30_000))),
-        seconds / 3,
-        "what can the heavy job process?",
-    )
-    rate = 1.5 * can
+    rate = 1.5 * h.heavy_throughput(spark, seconds / 3)
     jobs = {"light": h.light, "heavy": h.heavy, "middling": _middling}
     samples: list[dict[str, float]] = []
     with Site(spark, interval=2 * h.INTERVAL) as site:

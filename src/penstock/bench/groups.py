@@ -14,7 +14,6 @@ from penstock.bench import harness as h
 from penstock.concept import Concept
 from penstock.spark import aggregates as ps
 
-OVERLOAD = 10.0
 GROUPS = 1_000_000
 MAX_STRATA = 10_000
 GROWTH = 64.0
@@ -23,7 +22,7 @@ GROWTH = 64.0
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     can = h.heavy_throughput(spark, seconds / 3)
-    rate = OVERLOAD * can
+    rate = h.OVERLOAD * can
     bound = 2 * h.INTERVAL + h.source_adds(spark, rate, seconds / 4)
     # a short run is about fewer groups
     wanted = round(GROUPS * min(seconds / h.WHOLE / 2, 1.0))
@@ -72,7 +71,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     return {
         "can_process_per_second": can,
         "rate": rate,
-        "overload": OVERLOAD,
+        "overload": h.OVERLOAD,
         "window_seconds": window,
         "groups_a_window": groups,
         "admitted_share": sum(batch.admitted for batch in late) / arrived,

@@ -27,7 +27,7 @@ knows a spell before its first batch, which is late even with learnt costs: spel
 
 
 def work(row: Mapping[str, Any]) -> float:
-    return busy({"cheap": 0.0004, "dear": 0.004}[row["query"]])
+    return busy(COSTS[row["query"]])
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:

@@ -159,8 +159,10 @@ def readings(spark: SparkSession, rate: float, **options: Any) -> DataFrame:
     return replay(spark, generator="readings", rate=rate, **options)
 
 
-CALM = 0.03
-"""Of a flood: a third of what the job can process, where the flood is ten times as much."""
+OVERLOAD = 10.0
+"""Of a flood: so many times what the job can process."""
+CALM = 0.3 / OVERLOAD
+"""Before it: a third of what the job can process."""
 
 
 def flood_profile(calm: float) -> tuple[tuple[float, float], ...]:
@@ -241,7 +243,7 @@ def run_for(
     """Starts a query with a directory of its own, lets it run, stops it.
 
     The time counts from the end of its first batch, which on a cold JVM takes long; and it goes on
-    until it has done so many batches and ``watch`` has not said False, but four minutes at most.
+    until it has done so many batches and ``watch`` has not said False, for four minutes at most.
     """
     with TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Spark may still write
         query = start(directory)

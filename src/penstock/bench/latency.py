@@ -7,19 +7,18 @@ from pyspark.sql import SparkSession
 
 from penstock.bench import harness as h
 
-OVERLOAD = 10.0
 SETTLED = 10 * h.INTERVAL
 """Seconds after the flood came."""
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     can = h.heavy_throughput(spark, seconds / 3)
-    rate, calm = OVERLOAD * can, min(20.0, seconds)
+    rate, calm = h.OVERLOAD * can, min(20.0, seconds)
     source_adds = h.source_adds(spark, rate, seconds / 4)
     bound = 2 * h.INTERVAL + source_adds
     gated = _gated(spark, rate, calm, seconds)
     ungated = h.heavy(h.plain(h.flood(spark, rate, calm)))
-    query = h.run_plain(ungated, seconds / 2 + calm, "plain job")
+    query = h.run_plain(ungated, seconds / 2 + calm, "plain job", batches=0)
     plain = h.record(query, rate, h.flood_profile(calm))
     began = gated.batches[0].oldest + calm + min(SETTLED, seconds / 2)
     settled = [batch for batch in gated.batches if batch.oldest > began]
@@ -29,7 +28,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     return {
         "can_process_per_second": can,
         "rate": rate,
-        "overload": OVERLOAD,
+        "overload": h.OVERLOAD,
         "source_adds_seconds": source_adds,
         "bound_seconds": bound,
         "p95_seconds": h.p95(settled),

@@ -54,6 +54,8 @@ def _check(job: Job, document: Document) -> None:
     if wrong := impossible(job.interval, job.latency, job.stw):
         raise document.error((wrong[0],), wrong[1])
     for name, query in job.queries.items():
+        if query.interval and (wrong := impossible(query.interval, job.latency, None)):
+            raise document.error(("queries", name, "interval"), f"{wrong[0]}: {wrong[1]}")
         if query.ceiling is not None and query.ceiling < query.floor:
             raise document.error(("queries", name, "ceiling"), "lies below the floor")
         for source in query.strata:

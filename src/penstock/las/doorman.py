@@ -145,6 +145,7 @@ class Doorman:
 
     def take_back(self, places: Ints, strata: Ints | None) -> None:
         """Rows whose answers turned out to be of no use: they failed."""
+        self.tally.waited *= 1.0 - places.size / max(self.tally.kept, 1)
         self.tally.kept -= places.size
         self.tally.failed += places.size
         if strata is not None:

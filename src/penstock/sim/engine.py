@@ -95,19 +95,18 @@ class Simulation:
         return self._coordinators.sic
 
     def run(self, progress: Progress = lambda _: None) -> Outcome:
-        for number in range(self.scenario.steps):
-            self.step()
-            if number % 20 == 0:
-                progress(number / self.scenario.steps)
-        progress(1.0)
-        outcome = self.books.outcome()
-        if not outcome.measured.size:
+        if not self.books.any_measured():
             raise PenstockError(
                 f"no query lives for an STW of {self.scenario.stw:g} s in what is measured, from "
                 f"{self.scenario.unmeasured:g} s to {self.scenario.duration:g} s: look at 'from' "
                 "and 'until' of the queries, or let the run last longer"
             )
-        return outcome
+        for number in range(self.scenario.steps):
+            self.step()
+            if number % 20 == 0:
+                progress(number / self.scenario.steps)
+        progress(1.0)
+        return self.books.outcome()
 
     def step(self) -> Step:
         """Moves time to the end of the next interval, when sites shed."""

@@ -125,6 +125,11 @@ class Books:
             tuples={name: int(column.sum()) for name, column in totals.items()},
         )
 
+    def any_measured(self) -> bool:
+        """Whether a run to the end will have something to say."""
+        times = self._scenario.interval * np.arange(1.0, self._scenario.steps + 1)
+        return bool(self._there(times[times > self._scenario.unmeasured]).any())
+
     def _there(self, times: Floats) -> Bools:
         """A query is measured from one STW after it came until it goes."""
         work = self._deployment.work

@@ -190,16 +190,24 @@ def watermarked(stream: DataFrame, time: str) -> None:
 
 def result_columns(schema: str, reserved: Collection[str]) -> tuple[str, ...]:
     """The names in a schema of results."""
-    try:
-        names = tuple(cast(Any, StructType.fromDDL(schema)).names)
-    except PySparkException as error:
-        raise PenstockError(
-            f"schema: {schema!r} is no list such as 'median double': {told(error)}"
-        ) from None
+    names = tuple(struct("schema", schema, "'median double, n int'").names)
     for name in names:
-        if name in reserved:
+        if name.lower() in reserved:
             raise PenstockError(f"schema: every result has a column {name!r}; choose another name")
     return names
+
+
+def struct(role: str, text: str, example: str) -> StructType:
+    """Columns as Spark's DDL writes them."""
+    try:
+        found = StructType.fromDDL(text)
+    except PySparkException as error:
+        raise PenstockError(
+            f"{role}: {text!r} is no list such as {example}: {told(error)}"
+        ) from None
+    if not isinstance(found, StructType):  # a type alone, without a name
+        raise PenstockError(f"{role}: {text!r} is no list such as {example}: a name is missing")
+    return found
 
 
 DELAY = "spark.watermarkDelayMs"

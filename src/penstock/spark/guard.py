@@ -21,13 +21,13 @@ from typing import Any, Literal
 
 import numpy as np
 from pyspark.accumulators import Accumulator, AccumulatorParam
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from penstock.las.doorman import Costs, Doorman, Function, Orders, Tally
 from penstock.sketch import Sketch
+from penstock.spark import arguments
 from penstock.spark.desk import Address, Desk
 from penstock.types import PenstockError
 
@@ -195,9 +195,9 @@ class Task:
         arrow: Any = import_module("pyarrow")
         column = arrow.array(results, self.output.type)
         if arrow.types.is_integer(column.type):
-            broken = [r for r in results if isinstance(r, float) and not r.is_integer()]
-            if broken:  # Arrow would cut it off without a word
-                raise ValueError(f"{broken[0]} has a fraction")
+            for result, kept in zip(results, column.to_pylist(), strict=True):
+                if result is not None and result != kept:  # Arrow cuts it off without a word
+                    raise ValueError(f"{result} has a fraction")
         return column
 
     def _fits(self, result: Any) -> bool:
@@ -239,11 +239,8 @@ def guarded(
     """The stream of the tuples that are kept, with what the function made of them."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    try:
-        field = StructType.fromDDL(output)
-    except PySparkException as error:
-        raise PenstockError(f"output: {output!r} is no column such as 'score double'") from error
-    if not isinstance(field, StructType) or len(field) != 1:
+    field = arguments.struct("output", output, "'score double'")
+    if len(field) != 1:
         raise PenstockError(
             f"output: one column such as 'score double' is needed, not {output!r}; several values "
             "fit into 'result struct<...>'"

@@ -12,7 +12,7 @@ from penstock.spark import arguments
 from penstock.spark.desk import Desk
 from penstock.spark.gate import Gate
 from penstock.spark.guard import Guard, MakeDoorman, OnError, guarded
-from penstock.types import Batch, Count
+from penstock.types import Batch, Count, Stratum
 
 _numbers = count()
 
@@ -22,6 +22,8 @@ class Guards:
         self._spark = spark
         self._desk: Desk | None = None
         self._guards: list[tuple[Guard, Gate | None]] = []
+        self._costs: dict[Guard, dict[Stratum, float]] = {}
+        """What each of them last told, of strata that still come."""
 
     def add(
         self,
@@ -74,16 +76,19 @@ class Guards:
 
         A tuple that a guard sheds was admitted by the gate and carries nothing: it is not counted.
         """
-        costs, counts = dict(batch.costs), dict(batch.counts)
-        for guard, gate in self._guards:
-            if gate is None or gate not in gates:
-                continue
+        counts, told = dict(batch.counts), set[Stratum]()
+        mine = [(guard, gate) for guard, gate in self._guards if gate is not None and gate in gates]
+        for guard, gate in mine:
             cost, lost = guard.news()
-            for stratum, each in gate.by_stratum(cost).items():
-                costs[stratum] = costs.get(stratum, 0.0) + each  # of all guards on the way
+            fresh = gate.by_stratum(cost)
+            told |= fresh.keys()
+            known = {s: c for s, c in self._costs.get(guard, {}).items() if s in counts}
+            self._costs[guard] = {**known, **fresh}
             for stratum, gone in gate.by_stratum(lost).items():
                 have = counts.get(stratum, Count(0, 0))
                 counts[stratum] = Count(have.arrived, max(have.admitted - gone, 0))
+        # a tuple costs what all guards on its way take, also those that let none of it pass now
+        costs = {s: sum(self._costs[guard].get(s, 0.0) for guard, _ in mine) for s in told}
         return replace(batch, costs=costs, counts=counts)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 from pyspark import SparkConf, SparkContext, java_gateway
@@ -131,5 +132,9 @@ def _end() -> None:
     with suppress(Exception):
         gateway.shutdown()
     gateway.proc.stdin.close()  # it exits when it reads the end of its input
-    gateway.proc.wait(timeout=20)
+    try:
+        gateway.proc.wait(timeout=20)
+    except TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
     context._gateway = context._jvm = None

@@ -28,7 +28,7 @@ from penstock import policy as policies
 from penstock.concept import Concept
 from penstock.controller import Controller
 from penstock.las.doorman import Function
-from penstock.settings import Settings, Terms
+from penstock.settings import Settings, Terms, impossible
 from penstock.spark import arguments
 from penstock.spark.books import Books
 from penstock.spark.gate import Gate
@@ -200,6 +200,8 @@ class Site:
             period = self.settings.interval
             if interval is not None:
                 period = arguments.duration("interval", interval)
+                if wrong := impossible(period, self.settings.latency, None):
+                    raise PenstockError(f"{name}: {wrong[0]}: {wrong[1]}")
                 intervals = {**self.settings.intervals, name: period}
                 self.settings = replace(self.settings, intervals=intervals)
             self._jobs[name] = job = SparkJob(name, gates)
@@ -312,7 +314,7 @@ class Site:
     def _hear(self) -> None:
         """Collects what finished since it was last asked."""
         with self._lock:
-            alone = len(self._jobs) == 1
+            alone = sum(job.runs for job in self._jobs.values()) <= 1
             for job in self._jobs.values():
                 try:
                     told = job.finished(alone)

@@ -81,6 +81,9 @@ def process_windows(
     results = arguments.result_columns(schema, RESERVED)
     length = arguments.duration("window", window)
     step = length if slide is None else arguments.duration("slide", slide)
+    for name, duration in (("window", length), ("slide", step)):
+        if abs(duration * 1e6 - round(duration * 1e6)) > 1e-3:
+            raise PenstockError(f"{name}: {duration} s is no whole number of microseconds")
     if abs(length / step - round(length / step)) > 1e-9:
         raise PenstockError(f"a window of {seconds(length)} s is no multiple of its slide {step} s")
     kept = shedder(shed, as_share("keep", keep))
@@ -225,7 +228,8 @@ class Manager(StatefulProcessor):
         """The concept, one scan, shed, and the function; and how long all of it took."""
         began = clock.perf_counter()
         staged = buffer.take(end, self.shedder)
-        result = pd.DataFrame(self._results(staged))
+        names = ["start", "end", "group", *self.results]
+        result = pd.DataFrame(self._results(staged), columns=names)  # even where no row was kept
         result["kept"], result["arrived"] = staged.group.size, staged.arrived
         result["millis"] = (clock.perf_counter() - began) * 1000
         return result
@@ -239,8 +243,8 @@ class Manager(StatefulProcessor):
         ordered = rows.take(order)
         span = {
             # with a zone: Spark takes times without one for those of the session
-            "start": pd.Timestamp(staged.end - self.length, unit="s", tz="UTC"),
-            "end": pd.Timestamp(staged.end, unit="s", tz="UTC"),
+            "start": _timestamp(staged.end - self.length),
+            "end": _timestamp(staged.end),
         }
         return [
             {
@@ -259,3 +263,8 @@ class Manager(StatefulProcessor):
                 f"columns {', '.join(self.results)}: answer a dictionary with just these"
             )
         return result
+
+
+def _timestamp(moment: float) -> pd.Timestamp:
+    """In whole microseconds, as Spark has it: a tenth of a second is no binary fraction."""
+    return pd.Timestamp(round(moment * 1e6), unit="us", tz="UTC")
