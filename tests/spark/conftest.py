@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.support import QUICK
+
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
-
-
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that lives for a test does not pay for compiling its code well, nor for many GC threads."""
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +31,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
         .config("spark.driver.extraJavaOptions", QUICK)
+        .config("spark.executor.extraJavaOptions", QUICK)
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
         .getOrCreate()
     )

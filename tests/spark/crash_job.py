@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 
 import penstock as ps
 from penstock.spark.ledger import Entry, Ledger
-from tests.spark.support import wait_until
+from tests.spark.support import QUICK, wait_until
 
 BATCHES = 2
 """That a life lasts before it ends by itself."""
@@ -51,6 +51,7 @@ def main(folder: Path, die: bool) -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .getOrCreate()
     )
     run(spark, folder, die=die)
