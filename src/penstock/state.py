@@ -117,7 +117,7 @@ def _priced(job: Job, batch: Batch) -> Job:
     alive = {*job.mix.strata, *batch.counts}
     known = {stratum: cost for stratum, cost in job.costs.items() if stratum in alive}
     costs = {**known, **{s: (known.get(s, c) + c) / 2 for s, c in batch.costs.items()}}
-    counts = dict(batch.counts)
+    counts = dict(batch.counts.items())
     tuples = [max(counts[s].admitted, 1) if s in counts else 1 for s in batch.costs]
     total = sum(n * c for n, c in zip(tuples, batch.costs.values(), strict=True))
     return replace(job, costs=costs, unit=job.unit or total / sum(tuples))
@@ -173,7 +173,7 @@ def lumped(batch: Batch, concepts: Mapping[str, Concept]) -> Batch:
 
 def _lumped_costs(batch: Batch, concepts: Mapping[str, Concept]) -> dict[Stratum, float]:
     """A lump costs what its tuples cost on average, of those that somebody timed."""
-    counts = dict(batch.counts)
+    counts = dict(batch.counts.items())
     sums: dict[Stratum, tuple[float, float]] = {}
     for stratum, cost in batch.costs.items():
         weight = float(max(counts[stratum].admitted, 1)) if stratum in counts else 1.0

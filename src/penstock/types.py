@@ -6,7 +6,7 @@ answers, a *report* is what it hears back. Everything here is frozen: state chan
 a new value.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -212,6 +212,11 @@ class Tally(Mapping[Stratum, Count]):
 
     def __len__(self) -> int:
         return len(self.strata)
+
+    def items(self) -> ItemsView[Stratum, Count]:
+        """At once: one by one, each would be searched for."""
+        columns = (column.astype(np.int64).tolist() for column in (self.arrived, self.admitted))
+        return dict(zip(self.strata, map(Count, *columns), strict=True)).items()
 
     @classmethod
     def of(cls, counts: Mapping[Stratum, Count]) -> "Tally":

@@ -158,6 +158,8 @@ class Rig:
         self.counts: dict[int, dict[Stratum, Count]] = {}
         self.totals: dict[int, tuple[int, int]] = {}
         self.spans: dict[int, float | None] = {}
+        self.tallied = 0
+        """Batches that the gate counted in columns, too."""
         self._plans = plans
         self.query: StreamingQuery | None = None
         self.frame = self.gate.admit(stream, Wire(spark, self._tick))
@@ -173,7 +175,11 @@ class Rig:
             observed = progress.observedMetrics.get(self.gate.name)
             if observed is not None and progress.batchId not in self.counts:
                 metrics = observed.asDict(recursive=True)
-                self.counts[progress.batchId] = self.gate.counts(metrics)
+                tally = self.gate.tally(metrics)
+                self.counts[progress.batchId] = counts = self.gate.counts(metrics)
+                if tally is not None:
+                    assert {s: count for s, count in tally.items() if count.arrived} == counts
+                    self.tallied += 1
                 self.totals[progress.batchId] = (metrics["arrived"], metrics["admitted"])
                 self.spans[progress.batchId] = self.gate.span(metrics)
 

@@ -56,6 +56,7 @@ def test_counts_are_exact_and_each_plan_is_in_force_in_its_own_batch(
     rows = rig.run()
 
     assert rig.ticks == 5
+    assert rig.tallied == 3  # not the first, of unknown strata, and not where it did not look
     for number, (chosen, _) in enumerate(plans):
         expected = tally(batches[number], group, 2000 * number, chosen.rate)
         counted = rig.counts[number]

@@ -28,13 +28,19 @@ class Books:
     _sic: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def note(self, batch: Batch) -> None:
-        seen = set()
-        for stratum, count in batch.counts.items():
-            book = self.queries.setdefault(stratum.query, QueryBook(batch.job))
-            book.arrived += count.arrived
-            book.admitted += count.admitted
-            if stratum.query not in seen:
-                seen.add(stratum.query)
+        queries = {stratum.query for stratum in batch.counts}
+        if len(queries) == 1:  # as a rule, and there may be thousands of strata
+            totals = {queries.pop(): (batch.arrived, batch.admitted)}
+        else:
+            totals = {}
+            for stratum, count in batch.counts.items():
+                arrived, admitted = totals.get(stratum.query, (0, 0))
+                totals[stratum.query] = arrived + count.arrived, admitted + count.admitted
+        for query, (arrived, admitted) in totals.items():
+            if arrived:
+                book = self.queries.setdefault(query, QueryBook(batch.job))
+                book.arrived += arrived
+                book.admitted += admitted
                 book.batches += 1
 
     def sample(self, sic: Mapping[str, float]) -> None:

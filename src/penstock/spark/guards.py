@@ -76,8 +76,10 @@ class Guards:
 
         A tuple that a guard sheds was admitted by the gate and carries nothing: it is not counted.
         """
-        counts, told = dict(batch.counts), set[Stratum]()
         mine = [(guard, gate) for guard, gate in self._guards if gate is not None and gate in gates]
+        if not mine:
+            return batch
+        counts, told = dict(batch.counts.items()), set[Stratum]()
         for guard, gate in mine:
             cost, lost = guard.news()
             fresh = gate.by_stratum(cost)

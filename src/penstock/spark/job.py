@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -111,7 +111,7 @@ class SparkJob:
     """Whether that batch counts its strata even if the gate stands open."""
     ratio: deque[float] = field(default_factory=lambda: deque(maxlen=3))
     latencies: deque[Latency] = field(default_factory=lambda: deque(maxlen=100_000))
-    mix: dict[str, dict[Stratum, int]] = field(default_factory=dict)
+    mix: dict[str, Mapping[Stratum, Count]] = field(default_factory=dict)
     """For each gate, its strata in the last batch that was counted."""
     last_job: int = -1
     """The newest of Spark's jobs whose work was counted."""
@@ -145,15 +145,13 @@ class SparkJob:
         waited = self._waited(progress)
         self.last_batch = progress.batch
         self._learn_offsets(progress)
-        counts: dict[Stratum, Count] = {}
-        for gate in self.gates:
-            counts.update(self._counts(gate, progress.observed[gate.name]))
+        told_by = [self._counts(gate, progress.observed[gate.name]) for gate in self.gates]
         batch = Batch(
             job=self.name,
             number=progress.batch,
             started=progress.started,
             seconds=progress.seconds,
-            counts=counts,
+            counts=told_by[0] if len(told_by) == 1 else _merged(told_by),
             work=None if alone else self._work(),
             overhead=progress.overhead,
             span=self._span(progress) if alone else None,
@@ -189,14 +187,18 @@ class SparkJob:
         before, self.last_start = self.last_start, progress.started
         return 0.0 if before is None else progress.started - before
 
-    def _counts(self, gate: Gate, metrics: dict[str, Any]) -> dict[Stratum, Count]:
+    def _counts(self, gate: Gate, metrics: dict[str, Any]) -> Mapping[Stratum, Count]:
         """Exact totals; where an open gate did not look at strata, shared out as they were."""
+        tally = gate.tally(metrics)
+        if tally is not None:
+            self.mix[gate.name] = tally
+            return tally
         counts = gate.counts(metrics)
         rest = counts.pop(REST, None)
         if counts:
-            self.mix[gate.name] = {stratum: count.arrived for stratum, count in counts.items()}
+            self.mix[gate.name] = dict(counts)
         if rest is not None:
-            mix = self.mix.get(gate.name) or {gate.keys.rest: 1}
+            mix = self.mix.get(gate.name) or {gate.keys.rest: Count(1, 1)}
             for stratum, share in _shared_out(rest, mix):
                 have = counts.get(stratum, Count(0, 0))
                 counts[stratum] = Count(
@@ -262,11 +264,16 @@ def _looks(batch: int) -> bool:
     return batch % COUNT_EVERY == 0 or batch & (batch - 1) == 0
 
 
-def _shared_out(rest: Count, mix: dict[Stratum, int]) -> Iterable[tuple[Stratum, Count]]:
+def _merged(told: Iterable[Mapping[Stratum, Count]]) -> dict[Stratum, Count]:
+    return {stratum: count for counts in told for stratum, count in counts.items()}
+
+
+def _shared_out(rest: Count, mix: Mapping[Stratum, Count]) -> Iterable[tuple[Stratum, Count]]:
     """Whole tuples, in the proportions of ``mix``, with nothing lost to rounding."""
-    total = sum(mix.values())
+    parts = {stratum: count.arrived for stratum, count in mix.items() if count.arrived}
+    total = sum(parts.values())
     arrived = admitted = passed = 0
-    for stratum, part in mix.items():
+    for stratum, part in parts.items():
         passed += part
         up_to = Count(rest.arrived * passed // total, rest.admitted * passed // total)
         yield stratum, Count(up_to.arrived - arrived, up_to.admitted - admitted)
