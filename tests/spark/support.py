@@ -53,7 +53,7 @@ def assert_gone(mark: str) -> None:
             mark.encode() in _environment(process) for process in Path("/proc").iterdir()
         )
 
-    wait_until(none_left, 30, f"the processes with {mark} to end")
+    wait_until(none_left, 5, f"the processes with {mark} to end")
 
 
 def _environment(process: Path) -> list[bytes]:

@@ -65,7 +65,7 @@ def _stream(spark: SparkSession, folder: Path, batches: int, rows: int) -> DataF
 def _plausible(measured: Mapping[str, float]) -> None:
     """A busy machine makes work take longer, never less, and what is slow stays slow."""
     assert all(measured[kind] >= 0.99 * cost for kind, cost in COSTS.items())
-    assert measured["slow"] > 1.2 * measured["fast"]
+    assert measured["slow"] > 2 * measured["fast"]
 
 
 def _all(spark: SparkSession, frame: DataFrame, name: str) -> list[Row]:
@@ -96,7 +96,7 @@ def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
     assert report["arrived"] == 1200
     assert report["kept"] == len(rows)
     assert 0.1 < report["shed_share"] < 1.0
-    assert report["mean_wait_ms"] < 600  # of over two seconds
+    assert report["mean_wait_ms"] < 400
     guard = next(iter(site._guards))
     keys = spark.createDataFrame([(kind,) for kind in COSTS], ["kind"])
     prints = keys.select("kind", sf.xxhash64("kind").alias("print")).collect()

@@ -231,7 +231,7 @@ class Gate:
         """What was observed, in columns, where the table had a stratum for every tuple: with
         thousands of strata that is many times as fast as ``counts``, which answers else.
         """
-        if self.keys.only or self.concept is not None or _pairs(metrics.get("names")):
+        if self.keys.only or self.concept is not None:
             return None
         tally = self._numbered(metrics)
         if tally is None or int(tally.arrived.sum()) != int(metrics["arrived"]):
