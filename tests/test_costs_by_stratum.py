@@ -117,3 +117,13 @@ def test_a_model_that_is_known_later_is_told_later() -> None:
     job = learn(job, Batch("job", 2, 2.0, 0.3, some, work=0.2, costs={DEAR: 0.001}))
     assert job.work_told
     assert job.work.admitting == pytest.approx(0.001)
+
+
+def test_a_job_whose_first_batch_took_too_long_and_that_expects_nothing_stops_no_other() -> None:
+    """A guard's word ended its warm-up, and one batch tells no rate."""
+    first = Batch("cheap", 0, 0.0, 9.0, {CHEAP: Count(100, 100)}, costs={CHEAP: 1e-4})
+    starting = Outlook("dear", 1.0, 100)
+    state, _ = Controller().step(State(), Report(now=9.0, finished=(first,), starting=starting))
+    second = Batch("dear", 0, 9.0, 0.3, {DEAR: Count(100, 100)}, costs={DEAR: 1e-3})
+    _, plan = Controller().step(state, Report(now=10.0, finished=(second,), starting=starting))
+    assert 0.0 < plan.rate(DEAR) <= 1.0

@@ -141,7 +141,7 @@ class Controller:
             for number in known:
                 own = forecast.job == number
                 needs = float((forecast.tuples * clock * rates)[own].sum())
-                if needs > spare[number]:
+                if needs > max(spare[number], 0.0):
                     tightest = min(tightest, max(spare[number], 0.0) / needs)
             if tightest >= 1.0 - 1e-6:
                 break

@@ -28,7 +28,7 @@ from penstock.spark.replay import replay
 from penstock.spark.schedule import SECOND, Schedule
 from penstock.spark.site import Site
 from penstock.spark.wire import Wire
-from penstock.types import Plan, Stratum
+from penstock.types import Floats, Plan, Stratum
 
 WHOLE = 30.0
 """Seconds from which on a run is meant to say something; a shorter one only shows that it runs."""
@@ -109,11 +109,25 @@ def quantile(batches: list[BatchRecord], share: float) -> float:
     """Of the latencies of admitted tuples."""
     if not batches:
         return float("nan")
+    times, weights = _latencies(batches)
+    order = np.argsort(times)
+    reached = np.cumsum(weights[order])
+    return float(times[order][np.searchsorted(reached, share)])
+
+
+def later_than(seconds: float, batches: list[BatchRecord]) -> float:
+    """The share of admitted tuples."""
+    if not batches:
+        return float("nan")
+    times, weights = _latencies(batches)
+    return float(weights[times > seconds].sum())
+
+
+def _latencies(batches: list[BatchRecord]) -> tuple[Floats, Floats]:
+    """Of admitted tuples, and what each counts for; all of them for one."""
     times = np.concatenate([batch.latencies() for batch in batches])
     weights = np.repeat([max(batch.admitted, 1) for batch in batches], 41).astype(float)
-    order = np.argsort(times)
-    reached = np.cumsum(weights[order]) / weights.sum()
-    return float(times[order][np.searchsorted(reached, share)])
+    return times, weights / weights.sum()
 
 
 def record(
