@@ -119,11 +119,15 @@ def test_a_model_that_is_known_later_is_told_later() -> None:
     assert job.work.admitting == pytest.approx(0.001)
 
 
-def test_a_job_whose_first_batch_took_too_long_and_that_expects_nothing_stops_no_other() -> None:
-    """A guard's word ended its warm-up, and one batch tells no rate."""
-    first = Batch("cheap", 0, 0.0, 9.0, {CHEAP: Count(100, 100)}, costs={CHEAP: 1e-4})
-    starting = Outlook("dear", 1.0, 100)
-    state, _ = Controller().step(State(), Report(now=9.0, finished=(first,), starting=starting))
-    second = Batch("dear", 0, 9.0, 0.3, {DEAR: Count(100, 100)}, costs={DEAR: 1e-3})
-    _, plan = Controller().step(state, Report(now=10.0, finished=(second,), starting=starting))
-    assert 0.0 < plan.rate(DEAR) <= 1.0
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_job_that_is_too_slow_even_to_read_starves_no_other(batches: int) -> None:
+    """One batch tells no rate, so that nothing is expected of it; several do."""
+    controller, state = Controller(), State()
+    for number in range(batches):
+        now = 9.0 * number
+        slow = Batch("cheap", number, now, 9.0, {CHEAP: Count(100, 1)}, costs={CHEAP: 1e-4})
+        quick = Batch("dear", number, now, 0.3, {DEAR: Count(1000, 100)}, costs={DEAR: 1e-3})
+        starting = Outlook("dear", 1.0, 1000)
+        report = Report(now=now + 9.0, finished=(slow, quick), starting=starting)
+        state, plan = controller.step(state, report)
+    assert plan.rate(DEAR) > 0.05

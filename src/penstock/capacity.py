@@ -85,11 +85,10 @@ class Capacity:
         if job.clock.cold:
             return max(COLD_GRACE * budget - reading, budget * SOME)
         spare = budget * self.settings.headroom - reading
-        if starting is None or starting.job != name or admitting * expected <= spare:
-            return spare
-        late = starting.waited - max(self.settings.interval_of(name), budget)
-        spare -= min(max(late, 0.0), budget / 2)
-        spare = min(spare, max(REACH * job.clock.admitting * job.clock.largest, budget / 4))
+        if starting is not None and starting.job == name and admitting * expected > spare:
+            late = starting.waited - max(self.settings.interval_of(name), budget)
+            spare -= min(max(late, 0.0), budget / 2)
+            spare = min(spare, max(REACH * job.clock.admitting * job.clock.largest, budget / 4))
         return max(spare, budget * SOME)
 
     def of_site(self, state: State, forecast: Forecast) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.account import Account, Standing
-from penstock.capacity import SOME, Capacity
+from penstock.capacity import Capacity
 from penstock.concept.demand import Asked, ask
 from penstock.concept.window import Window
 from penstock.policy.base import is_blind
@@ -99,9 +99,8 @@ class Controller:
         waiting = self._capacity.expected(starting.job, job, starting)
         worth = 1.0 / max(waiting * self.settings.window / self.settings.interval, 1.0)
         cost = job.clock.admitting * job.heaviness * waiting
-        budget = self.settings.budget_of(starting.job)
         spare = self._capacity.spare(starting.job, job, waiting, starting)
-        rate = 1.0 if cost <= spare else max(spare, budget * SOME) / cost
+        rate = 1.0 if cost <= spare else spare / cost
         return Plan(state.version + 1, default_rate=rate, default_sic=worth)
 
     # --- allocate: under each job's budget, and under the site's processors --------------
@@ -141,8 +140,8 @@ class Controller:
             for number in known:
                 own = forecast.job == number
                 needs = float((forecast.tuples * clock * rates)[own].sum())
-                if needs > max(spare[number], 0.0):
-                    tightest = min(tightest, max(spare[number], 0.0) / needs)
+                if needs > spare[number]:
+                    tightest = min(tightest, spare[number] / needs)
             if tightest >= 1.0 - 1e-6:
                 break
             site *= tightest
