@@ -19,7 +19,7 @@ from penstock.las import (
     SlidingAverage,
     StrawMan,
 )
-from penstock.las.dearest_first import LOWEST, PACE, RELUCTANCE
+from penstock.las.dearest_first import LOWEST, PACE, RELUCTANCE, SYNC
 from penstock.las.messages import Matrices, Message, Reply, Request
 from penstock.las.operator import Phase, snapshot_error
 from penstock.las.simulate import exact_costs, simulate
@@ -200,13 +200,23 @@ def test_all_have_one_shape() -> None:
 
 def test_the_dear_one_goes_and_the_cheap_one_stays() -> None:
     shedder = DearestFirst(5.0, _sketch({1: 1.0, 2: 2.0}))
+    shedder.limit = shedder.toll(1.5)
     assert shedder.sheds(2, 0.0)
     assert not shedder.sheds(1, 0.0)
+
+
+def test_nothing_is_shed_while_nothing_waits() -> None:
+    """Also when a key turns up that is a hundred times as dear as all before."""
+    shedder = DearestFirst(5.0, _sketch({1: 1.0}))
+    assert not any(shedder.sheds(1, 10.0 * n) for n in range(100))  # the limit is at its highest
+    shedder.receive(Matrices(_sketch({1: 1.0, 2: 100.0})))
+    assert not shedder.sheds(2, 10_000.0)
 
 
 def test_it_never_sticks() -> None:
     """Even where every tuple is dearer than the limit allows."""
     shedder = DearestFirst(0.1, _sketch({1: 1000.0}))
+    shedder.limit = LOWEST * 0.1
     assert not all(shedder.sheds(1, float(10_000 * n)) for n in range(200))
 
 
@@ -216,7 +226,7 @@ def test_costs_that_double_are_noticed_by_the_work() -> None:
         assert not shedder.sheds(1, float(now))
         request = shedder.request()
         if request is not None:
-            shedder.receive(Reply(0.0, work=2.0 * 8, estimated=request.work, tuples=8))
+            shedder.receive(Reply(0.0, 2.0 * SYNC, request.work, tuples=SYNC))
     assert shedder.cost(1) == pytest.approx(2.0, rel=0.01)
 
 
@@ -232,11 +242,11 @@ def test_the_bound_of_the_average(seed: int, gaps: float, threshold: float) -> N
     for key, gap in arrivals:
         wait = max(shedder.total - now, 0.0)
         if shedder.sheds(key, now):
-            idle_refused += threshold + costs[key] if wait == 0.0 else 0.0
+            idle_refused += threshold + shedder.toll(costs[key]) if wait == 0.0 else 0.0
         else:
             waits.append(wait)
         now += gap
-    highest = 2 * threshold + RELUCTANCE * max(costs.values())
+    highest = threshold * (2 + RELUCTANCE * shedder.spread)
     slack = (highest - LOWEST * threshold) / PACE + idle_refused
     assert sum(waits) <= threshold * len(waits) + slack + 1e-6
 

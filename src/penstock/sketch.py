@@ -184,6 +184,12 @@ class Sketch:
         """``W / F`` in each cell, 0 where nothing was seen: the paper's snapshot."""
         return np.divide(self.W, self.F, out=np.zeros_like(self.W), where=self.F > 0)
 
+    @property
+    def spread(self) -> float:
+        """The largest cost that it can answer, over the mean; 1 where nothing is known."""
+        mean = self.mean
+        return float(self.ratios().max()) / mean if mean > 0.0 else 1.0
+
     def clear(self) -> None:
         self.F[:] = 0.0
         self.W[:] = 0.0

@@ -248,8 +248,8 @@ def test_empty_tasks_tell_nothing(spark: SparkSession) -> None:
 def test_orders_survive_the_way() -> None:
     sketch = Sketch(seed=4)
     sketch.add(17, 0.25)
-    again = decoded(encoded(Orders(0.1, 0.2, 0.3, sketch)))
-    assert (again.threshold, again.limit, again.dearest) == (0.1, 0.2, 0.3)
+    again = decoded(encoded(Orders(0.1, 0.2, sketch)))
+    assert (again.threshold, again.limit) == (0.1, 0.2)
     assert again.sketch.cost(17) == 0.25
 
 

@@ -1,14 +1,16 @@
 """Dearest First: our own shedder. Fewer drops than with exact costs, and the average held.
 
 LAS asks only how long a tuple would *wait*; a dear tuple and a cheap one that arrive together
-share their fate. But it is the dear one that makes all those behind it wait. So here
+share their fate. But it is the dear one that makes all those behind it wait. By Little's law
+``τ / w̄`` tuples stand in a queue that takes τ, and each of them waits for this one's ŵ. So here
 
-    a tuple is kept where   q̂ + κ · ŵ ≤ L
+    a tuple is kept where   q̂ + κ · ŵ ≤ L,   κ = 1.5 · τ / w̄
 
-which drops the dearest as soon as a queue forms and the cheap ones last. The limit L finds itself:
-each tuple that is kept moves it by ``g · (τ - q̂)``. Summed up over n tuples that gives
-``average(q̂) ≤ τ + (L_max - L_min) / (g · n)``, whatever the costs and the arrivals are, since L
-lies between L_min and L_max, and L_min = 0.7 τ keeps nothing that would wait longer than τ.
+which drops the dearest as soon as a queue forms and the cheap ones last, whatever the scale of
+threshold and costs. The limit L finds itself: each tuple that is kept moves it by ``g · (τ - q̂)``.
+Summed up over n tuples that gives ``average(q̂) ≤ τ + (L_max - L_min) / (g · n)``, whatever the
+costs and the arrivals are, since L lies between L_min and L_max, and L_min = 0.7 τ keeps nothing
+that would wait longer than τ. At L_max nothing is dropped that does not wait for 2 τ.
 
 Where a threshold is far below the cost of one tuple, or estimates are far off, that is not enough.
 So the *excess* over the threshold is added up, too, with what the operator tells of it; while it is
@@ -16,26 +18,26 @@ above ``OVERDRAFT · τ``, nothing is kept that would wait longer than τ. What 
 forgiven: after an abrupt change the past cannot be made good.
 
 What it foresees is kept true by three changes to LAS' protocol, which cost a number on one tuple
-in 8 and nothing else:
+in 2 and nothing else:
 
 - the operator is asked for its skew all the time, not only after new matrices, from the first
   tuple on; so there is no time in which nothing is shed;
 - its reply says how much work it did meanwhile. Where that is not what was estimated, all
   estimates are scaled: costs that double or halve are noticed within a few hundred tuples;
 - the matrices are sent after every N tuples and faded by half, instead of waiting until they are
-  stable and starting from nothing.
+  stable and starting from nothing. A dear key that is shed all the time is not forgotten.
 """
 
 from penstock.las.messages import Matrices, Message, Request
 from penstock.las.operator import Operator
 from penstock.sketch import Sketch
 
-SYNC = 8
+SYNC = 2
 """Tuples from one request to the next."""
-RELUCTANCE = 4.0
-"""κ: how much more a tuple's own cost counts than the time that it would wait."""
-PACE = 0.05
-"""g: how far a tuple moves the limit. Above 0.1 the loop of limit and queue begins to swing."""
+RELUCTANCE = 1.5
+"""How often the tuples that stand behind this one count. Between 1 and 2 it hardly matters."""
+PACE = 0.02
+"""g: how far a tuple moves the limit. From 0.05 on the loop of limit and queue begins to swing."""
 MARGIN = 0.97
 """The share of the threshold that is aimed at; the rest is for what is not foreseen."""
 LOWEST = 0.7
@@ -48,33 +50,37 @@ MOST = 2.0
 """By no more than this factor does one reply change the scale."""
 FADE = 0.5
 """What is left of the matrices after each N tuples."""
-RECALL = 0.999
-"""From tuple to tuple, how much is left of the largest cost seen."""
 
 
 class FadingOperator(Operator):
     """Tells what it knows after every N tuples, and forgets half of it."""
 
     def look(self) -> list[Message]:
+        return [self.send()]
+
+    def send(self) -> Matrices:
         message = Matrices(self.sketch.copy())
         self.sketch.fade(FADE)
-        return [message]
+        return message
 
 
 class DearestFirst:
     def __init__(self, threshold: float, warm: Sketch | None = None) -> None:
         self.threshold = threshold
-        self.limit = threshold
-        """L."""
-        self.excess = 0.0
-        """By how much the tuples so far have waited longer than they should, in sum."""
         self.total = 0.0
         """Ĉ: when the operator will be done with all that it was given."""
-        self.sketch = warm
+        self.sketch: Sketch | None = None
         self.mean = 0.0
-        """Stands for every cost until there is a sketch."""
+        """w̄. Stands for every cost until there is a sketch."""
+        self.spread = 1.0
+        """The largest cost that the sketch can answer, in w̄."""
         self.scale = 1.0
-        self.dearest = 0.0
+        if warm is not None:
+            self._learn(warm)
+        self.limit = threshold * (1.0 + RELUCTANCE)
+        """L. An average tuple that waits for τ would just be kept."""
+        self.excess = 0.0
+        """By how much the tuples so far have waited longer than they should, in sum."""
         self.since = 0
         """Tuples kept since the last request, and what they were taken to cost and to wait."""
         self.work = self.wait = 0.0
@@ -87,13 +93,17 @@ class DearestFirst:
     def cost(self, key: int) -> float:
         return (self.mean if self.sketch is None else self.sketch.cost(key)) * self.scale
 
+    def toll(self, cost: float) -> float:
+        """κ · ŵ: the time that others wait for a tuple of this cost."""
+        mean = self.mean * self.scale
+        return RELUCTANCE * self.threshold * (cost / mean) if mean > 0.0 else 0.0
+
     def sheds(self, key: int, now: float) -> bool:
         start, cost = max(self.total, now), self.cost(key)
-        wait = start - now
-        self.dearest = max(self.dearest * RECALL, cost)
-        if wait + RELUCTANCE * cost > self.limit or self._overdrawn(wait):
+        wait, toll = start - now, self.toll(cost)
+        if wait + toll > self.limit or self._overdrawn(wait):
             if wait == 0.0:  # the operator is idle, and still this one was too dear
-                self.limit += PACE * (self.threshold + cost)
+                self.limit += PACE * (self.threshold + toll)
             return True
         self._move(PACE * (MARGIN * self.threshold - wait))
         self._owe(wait - MARGIN * self.threshold)
@@ -107,7 +117,7 @@ class DearestFirst:
         return wait > MARGIN * self.threshold and self.excess > OVERDRAFT * self.threshold
 
     def _highest(self) -> float:
-        return 2 * self.threshold + RELUCTANCE * self.dearest
+        return self.threshold * (2.0 + RELUCTANCE * self.spread)
 
     def _move(self, by: float) -> None:
         self.limit = max(min(self.limit + by, self._highest()), LOWEST * self.threshold)
@@ -115,6 +125,10 @@ class DearestFirst:
     def _owe(self, more: float) -> None:
         most = 2 * OVERDRAFT * self.threshold
         self.excess = max(min(self.excess + more, most), -self._highest() / PACE)
+
+    def _learn(self, sketch: Sketch) -> None:
+        self.sketch, self.scale = sketch, 1.0
+        self.mean, self.spread = sketch.mean, sketch.spread
 
     def request(self) -> Request | None:
         if self.since < SYNC or self.waiting:
@@ -126,7 +140,10 @@ class DearestFirst:
 
     def receive(self, message: Message) -> None:
         if isinstance(message, Matrices):
-            self.sketch, self.scale = message.sketch, 1.0
+            open_to_all = self.limit >= self._highest()
+            self._learn(message.sketch)
+            if open_to_all:  # and so it stays, also where something dearer was seen
+                self.limit = self._highest()
             self.clean, self.void = False, self.waiting
             return
         self.total += message.skew

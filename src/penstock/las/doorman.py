@@ -1,8 +1,10 @@
 """Stands in front of a user's function: times it, learns what keys cost, sheds what would wait.
 
-The rule is that of ``dearest_first``: a tuple is kept where ``wait + κ · cost ≤ L``, and the limit
-L moves so that the average wait comes to the threshold. A doorman stands next to the function, so
-it need not foresee the wait: it looks at the clock when the tuple's turn comes.
+The rule is that of ``dearest_first``: a tuple is kept where ``wait + κ · cost ≤ L`` with
+``κ = 1.5 · τ / mean cost``, and the limit L moves so that the average wait comes to the threshold
+τ. A doorman stands next to the function, so it need not foresee the wait: it looks at the clock
+when the tuple's turn comes. While L is at its top, the *toll* ``κ · cost`` turns nobody away who
+has waited for less than 2 τ, and nobody's key is looked at.
 
 Decisions are taken for a *block* at once, about as many tuples as are done in two milliseconds:
 one, where the function is slow, and hundreds, where it takes microseconds, so that deciding and
@@ -12,11 +14,12 @@ learning cost little in both cases. One doorman serves one task; what it learnt 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from penstock.las.dearest_first import MARGIN, PACE, RELUCTANCE
+from penstock.las.dearest_first import MARGIN, RELUCTANCE
 from penstock.sketch import Sketch, Words
 from penstock.types import Bools, Floats, Ints
 
@@ -28,11 +31,14 @@ LEARN_ALL = 1e-4
 SAMPLE = 8
 """One block in so many then."""
 REFRESH = 32
-"""Slow tuples from one look at the sketch to the next."""
-FASTEST_MOVE = 1 / 16
-"""Of the threshold: how far a block may move the limit, at least."""
-MEMORY = 2048
-"""Tuples after which half of what was learnt is forgotten."""
+"""Tuples after which a task looks again at what it has learnt itself; then after twice as many."""
+PACE = 0.05
+"""How far a tuple may move the limit, of what it waits too little or too long."""
+SWING = 15.0
+"""How far all tuples of a time τ together may move it. What is decided now is felt when the next
+micro-batch comes: a limit that moves with each of a hundred thousand fast tuples swings."""
+MEMORY, MEMORY_SECONDS = 2048, 5.0
+"""Half of what was learnt is forgotten after so many tuples, and after as much work."""
 
 Function = Callable[[Any], Any]
 Costs = Callable[[Words], Floats]
@@ -43,24 +49,25 @@ class Orders:
     """What a task is told when it starts."""
 
     threshold: float
-    """Seconds that tuples may wait, on average."""
-    limit: float
-    """L."""
-    dearest: float = 0.0
-    """The largest cost seen of late."""
+    """τ: seconds that tuples may wait, on average."""
+    limit: float = inf
+    """L; infinite where it is at its top, wherever that comes to be."""
     sketch: Sketch = field(default_factory=Sketch)
 
-    def between(self, limit: float) -> float:
-        highest = 2 * self.threshold + RELUCTANCE * self.dearest
-        return max(min(limit, highest), self.threshold)
+    @property
+    def top(self) -> float:
+        """The highest limit that makes a difference."""
+        return self.threshold * (2.0 + RELUCTANCE * self.sketch.spread)
 
     def after(self, tally: "Tally", tasks: int) -> "Orders":
         """With what one of ``tasks`` tasks that ran beside each other has learnt."""
         sketch = self.sketch.copy()
-        sketch.fade(0.5 ** (tally.sketch.tuples / MEMORY))
+        sketch.fade(0.5 ** min(tally.sketch.tuples / MEMORY, tally.busy / MEMORY_SECONDS))
         sketch += tally.sketch
-        moved = replace(self, sketch=sketch, dearest=max(0.9 * self.dearest, tally.dearest))
-        return replace(moved, limit=moved.between(self.limit + tally.moved / tasks))
+        limit = min(self.limit, self.top) + tally.moved / tasks
+        if limit > 0.999 * self.top:  # open to all, and so it stays where something dearer came
+            limit = inf
+        return replace(self, sketch=sketch, limit=max(limit, self.threshold))
 
 
 @dataclass
@@ -75,7 +82,6 @@ class Tally:
     busy: float = 0.0
     moved: float = 0.0
     """How far the limit was moved."""
-    dearest: float = 0.0
     strata: dict[int, tuple[int, float]] = field(default_factory=dict)
     """By fingerprint of a stratum: tuples that were timed, and their cost."""
     lost: dict[int, int] = field(default_factory=dict)
@@ -99,7 +105,8 @@ class Doorman:
     ) -> None:
         self.function, self.clock, self.skip_errors = function, clock, skip_errors
         self.orders = orders
-        self.limit = orders.limit
+        self.top = orders.top
+        self.limit = min(orders.limit, self.top)
         self.sketch = orders.sketch.copy()
         self.tally = Tally(Sketch(seed=orders.sketch.seed, shape=orders.sketch.shape))
         self._costs = costs or self._learnt
@@ -122,23 +129,25 @@ class Doorman:
         """
         places: list[int] = []
         results: list[Any] = []
-        costs: Floats | None = None
-        at = fresh = 0
+        tolls: Floats | None = None
+        at = look = 0
         while at < len(rows):
             block = slice(at, at + self._block_size())
             now = self.clock()
             waits = self.waits(now, arrived[block])
             if not self._all_welcome(waits):
-                if costs is None or self.tally.kept - fresh >= REFRESH:
+                if tolls is None or self.tally.kept >= look:
                     self._learn(keys, strata)
-                    costs, fresh = self._costs(keys), self.tally.kept
-                kept = np.flatnonzero(self._keeps(waits, costs[block])) + at
+                    tolls, look = self._tolls(keys), 2 * self.tally.kept + REFRESH
+                kept = np.flatnonzero(self._keeps(waits, tolls[block])) + at
             else:
                 kept = np.arange(at, min(block.stop, len(rows)))
             self._run(rows, kept, now, arrived, places, results)
             self.tally.shed += min(block.stop, len(rows)) - at - kept.size
             at = block.stop
         self._learn(keys, strata)
+        if tolls is not None and self.tally.kept <= 1:
+            self._let_somebody_in(self.waits(self.clock(), arrived), tolls)
         if strata is not None and len(places) < len(rows):
             self._count_lost(np.delete(strata, places))
         return places, results
@@ -160,21 +169,28 @@ class Doorman:
             return 1
         return min(max(int(BLOCK_SECONDS / self._pace), 1), LARGEST_BLOCK)
 
-    def _dearest(self) -> float:
-        return max(self.orders.dearest, self.tally.dearest)
+    def _tolls(self, keys: Words) -> Floats:
+        """κ · cost: how long others wait for tuples of these keys."""
+        mean = self.sketch.mean
+        if mean <= 0.0:
+            return np.zeros(keys.size)
+        return np.asarray(self._costs(keys) * (RELUCTANCE * self.orders.threshold / mean))
 
     def _all_welcome(self, waits: Floats) -> bool:
-        """The dearest tuple that was ever seen would be kept: no need to look at keys."""
-        return float(waits.max()) + RELUCTANCE * self._dearest() <= self.limit
+        """Whoever would be kept at the highest toll there is: no need to look at keys."""
+        return float(waits.max()) + self.top - 2.0 * self.orders.threshold <= self.limit
 
-    def _keeps(self, waits: Floats, costs: Floats) -> Bools:
+    def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
         """And the very first tuple of a task is kept in any case, so that learning goes on."""
-        keeps = np.asarray(waits + RELUCTANCE * costs <= self.limit)
+        keeps = np.asarray(waits + tolls <= self.limit)
         if not self.tally.arrived:
-            keeps[np.argmin(costs)] = True
-        if not keeps.any() and float(waits.min()) <= 0.0:
-            self._move(PACE * (self.orders.threshold + float(costs.min())))
+            keeps[np.argmin(tolls)] = True
         return keeps
+
+    def _let_somebody_in(self, waits: Floats, tolls: Floats) -> None:
+        """There was time, and hardly anybody was kept: the limit turns all of them away."""
+        if float(waits.min()) < MARGIN * self.orders.threshold:
+            self._move(max(float((waits + tolls).min()) - self.limit, 0.0))
 
     def _run(
         self,
@@ -194,13 +210,13 @@ class Doorman:
             good, costs = self._one_by_one(rows, chosen, start, results)
             self._timed.append((kept, costs))
             waited += float(np.cumsum(costs)[:-1].sum())
-            self._count(kept.size, len(good), float(costs.sum()), float(costs.max()), waited)
+            self._count(kept.size, len(good), float(costs.sum()), waited)
         else:
             good = chosen
             results += [self.function(rows[place]) for place in chosen]
             took = self.clock() - start
             waited += took * (kept.size - 1) / 2
-            self._count(kept.size, kept.size, took, took / kept.size, waited)
+            self._count(kept.size, kept.size, took, waited)
         places += good
 
     def _one_by_one(
@@ -222,22 +238,22 @@ class Doorman:
             done.append(clock())
         return good, np.diff(np.array(done), prepend=start)
 
-    def _count(self, ran: int, good: int, took: float, dearest: float, waited: float) -> None:
+    def _count(self, ran: int, good: int, took: float, waited: float) -> None:
         """A block of ``ran`` tuples that waited so long in sum; ``good`` of them came out."""
         tally, mean = self.tally, took / ran
         tally.kept += good
         tally.waited += waited * good / ran
         tally.busy += took
         self._pace = mean if self._pace <= 0.0 else 0.5 * (self._pace + mean)
-        tally.dearest = max(tally.dearest, dearest)
         self._blocks += 1
-        self._move(PACE * (MARGIN * self.orders.threshold * ran - waited))
+        pace = min(PACE, SWING * self._pace / self.orders.threshold)
+        self._move(pace * (MARGIN * self.orders.threshold * ran - waited))
 
     def _move(self, by: float) -> None:
-        most = max(RELUCTANCE * self._dearest(), FASTEST_MOVE * self.orders.threshold)
-        before = self.limit
-        highest = replace(self.orders, dearest=self._dearest())
-        self.limit = highest.between(before + max(min(by, most), -most))
+        """Never far at once: a tuple from years ago has waited for long."""
+        before, most = self.limit, PACE * self.top
+        moved = before + max(min(by, most), -most)
+        self.limit = max(min(moved, self.top), self.orders.threshold)
         self.tally.moved += self.limit - before
 
     def _learnt(self, keys: Words) -> Floats:

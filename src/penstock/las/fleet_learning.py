@@ -38,6 +38,8 @@ class Learners:
             self.operators.append(kind(sketch, window))
         self.estimates = np.zeros((width, universe))
         """ŵ of each item in each run, by the matrices that its shedder has."""
+        self.mean, self.spread = np.zeros(width), np.ones(width)
+        """What these say of a tuple on average, and how far above that they can go."""
         self.base = np.arange(width) * universe
         self.known = np.zeros(width, dtype=bool)
         self.left = np.full(width, window)
@@ -50,10 +52,13 @@ class Learners:
             self._warm_up(runs.warm)
 
     def _warm_up(self, items: Items) -> None:
-        for run in range(len(self.operators)):
-            sketch = warm_sketch(self.operators[run].sketch, items[:, run], self.costs[run])
-            self.estimates[run] = sketch.costs_at(self.cells[run])
+        for run, operator in enumerate(self.operators):
+            self._read(run, warmed(operator, items[:, run], self.costs[run]))
         self.known[:] = True
+
+    def _read(self, run: int, sketch: Sketch) -> None:
+        self.estimates[run] = sketch.costs_at(self.cells[run])
+        self.mean[run], self.spread[run] = sketch.mean, sketch.spread
 
     def begin(self, number: int, phase: Phase) -> None:
         for run in range(len(self.operators)):
@@ -69,7 +74,7 @@ class Learners:
             waiting = self.under_way[run]
             while waiting and waiting[0][0] <= now[run]:
                 _, sketch = waiting.popleft()
-            self.estimates[run] = sketch.costs_at(self.cells[run])
+            self._read(run, sketch)
             self.due[run] = waiting[0][0] if waiting else np.inf
         self.known |= ready
         return np.asarray(ready)
@@ -97,11 +102,10 @@ class Learners:
         self.flushed[run] = until
 
 
-def warm_sketch(like: Sketch, items: Items, costs: Floats) -> Sketch:
-    """What an operator would have sent after these tuples."""
-    sketch = Sketch(seed=like.seed, shape=like.shape)
-    sketch.update(items.astype(np.uint64), costs[items])
-    return sketch
+def warmed(operator: Operator, items: Items, costs: Floats) -> Sketch:
+    """What an operator sends after these tuples; it goes on from there."""
+    operator.sketch.update(items.astype(np.uint64), costs[items])
+    return operator.send().sketch
 
 
 class Synchronisation:
@@ -177,12 +181,12 @@ class DearestFirstFleet:
         self.learners = Learners(runs, df.FadingOperator, window)
         self.sync = Synchronisation(runs.width)
         self.threshold = runs.threshold
-        self.limit = runs.threshold.copy()
-        zeros = [np.zeros(runs.width) for _ in range(14)]
-        self.total, self.mean, self.dearest, self.excess = zeros[:4]
-        self.since, self.work, self.wait = zeros[4:7]
-        self.done_work, self.done_wait, self.done_tuples = zeros[7:10]
-        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[10:]
+        zeros = [np.zeros(runs.width) for _ in range(13)]
+        self.total, self.mean, self.excess = zeros[:3]
+        self.since, self.work, self.wait = zeros[3:6]
+        self.done_work, self.done_wait, self.done_tuples = zeros[6:9]
+        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[9:]
+        self.limit = self.threshold * (1.0 + df.RELUCTANCE)
         self.scale = np.ones(runs.width)
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
 
@@ -195,12 +199,11 @@ class DearestFirstFleet:
         known = self.learners.known
         cost = np.where(known, self.learners.asked(items), self.mean) * self.scale
         start = np.maximum(self.total, now)
-        wait = start - now
-        np.maximum(self.dearest * df.RECALL, cost, out=self.dearest)
+        wait, toll = start - now, self._toll(cost)
         overdrawn = self.excess > df.OVERDRAFT * self.threshold
-        keeps = wait + df.RELUCTANCE * cost <= self.limit
+        keeps = wait + toll <= self.limit
         keeps &= ~(overdrawn & (wait > df.MARGIN * self.threshold))
-        idle = self.limit + df.PACE * (self.threshold + cost) * ((wait == 0.0) & ~keeps)
+        idle = self.limit + df.PACE * (self.threshold + toll) * ((wait == 0.0) & ~keeps)
         moved = self.limit + df.PACE * (df.MARGIN * self.threshold - wait)
         self.limit = np.where(keeps, self._between(moved), idle)
         owed = self._owed(wait - df.MARGIN * self.threshold)
@@ -211,8 +214,13 @@ class DearestFirstFleet:
         self.since += keeps
         return np.asarray(keeps)
 
+    def _toll(self, cost: Floats) -> Floats:
+        mean = np.where(self.learners.known, self.learners.mean, self.mean) * self.scale
+        relative = np.divide(cost, mean, out=np.zeros_like(cost), where=mean > 0.0)
+        return np.asarray(df.RELUCTANCE * self.threshold * relative)
+
     def _highest(self) -> Floats:
-        return 2 * self.threshold + df.RELUCTANCE * self.dearest
+        return np.asarray(self.threshold * (2.0 + df.RELUCTANCE * self.learners.spread))
 
     def _between(self, limit: Floats) -> Floats:
         return np.maximum(np.minimum(limit, self._highest()), df.LOWEST * self.threshold)
@@ -244,8 +252,11 @@ class DearestFirstFleet:
         replies = self.sync.received(now)
         if replies is not None:
             self._replied(replies)
+        highest = self._highest()
         news = self.learners.received(now)
         if news is not None:
+            stays_open = news & (self.limit >= highest)
+            self.limit = np.where(stays_open, self._highest(), self.limit)
             self.scale[news] = 1.0
             self.clean &= ~news
             self.void = np.where(news, self.sync.waiting, self.void)

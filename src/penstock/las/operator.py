@@ -69,10 +69,14 @@ class Operator:
         if snapshot_error(self.snapshot, now) > self.tolerance:
             self.snapshot = now
             return []
+        return [self.send()]
+
+    def send(self) -> Matrices:
+        """What it knows, and begins again."""
         message = Matrices(self.sketch.copy())
         self.sketch.clear()
         self.phase = Phase.START
-        return [message]
+        return message
 
 
 def snapshot_error(before: Floats, now: Floats) -> float:

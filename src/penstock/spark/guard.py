@@ -32,7 +32,7 @@ from penstock.spark.desk import Address, Desk
 from penstock.types import PenstockError
 
 KEY, ARRIVED, STRATUM = "_penstock_key", "_penstock_arrived", "_penstock_stratum"
-_NUMBERS = struct.Struct("<ddd")
+_NUMBERS = struct.Struct("<dd")
 ERROR = 0.01
 """Of the sketches: 272 columns, some 9 kB a task."""
 OnError = Literal["fail", "skip"]
@@ -52,14 +52,14 @@ class _Tallies(AccumulatorParam[list[Tally]]):
 
 
 def encoded(orders: Orders) -> bytes:
-    head = _NUMBERS.pack(orders.threshold, orders.limit, orders.dearest)
+    head = _NUMBERS.pack(orders.threshold, orders.limit)
     return head + bytes(orders.sketch)
 
 
 def decoded(data: bytes) -> Orders:
     sketch = Sketch.from_bytes(data[_NUMBERS.size :])
-    threshold, limit, dearest = _NUMBERS.unpack_from(data)
-    return Orders(threshold, limit, dearest, sketch)
+    threshold, limit = _NUMBERS.unpack_from(data)
+    return Orders(threshold, limit, sketch)
 
 
 class Guard:
@@ -69,7 +69,7 @@ class Guard:
         self, spark: SparkSession, name: str, latency: float, tasks: int, function: str = ""
     ) -> None:
         self.name, self.latency, self.function = name, latency, function
-        self.orders = Orders(latency, limit=latency, sketch=Sketch(ERROR))
+        self.orders = Orders(latency, sketch=Sketch(ERROR))
         self._tasks = max(tasks, 1)
         self._lock = threading.Lock()
         self._told: Accumulator[list[Tally]] = spark.sparkContext.accumulator([], _Tallies())
