@@ -157,6 +157,18 @@ def test_one_synchronisation_at_a_time() -> None:
     assert shedder.request() == Request(14.0)
 
 
+def test_time_that_was_taken_for_idle_is_not_corrected_twice() -> None:
+    """The first tuple takes 100 instead of 1; the others come every 2 and take 1, as foreseen."""
+    shedder = LoadAware(Absolute(1e9), error=0.0)
+    shedder.receive(Matrices(_sketch({1: 1.0})))
+    assert not shedder.sheds(1, 0.0)
+    assert shedder.request() == Request(1.0)
+    for number in range(1, 50):
+        assert not shedder.sheds(1, 2.0 * number)
+    shedder.receive(Reply(skew=99.0))
+    assert shedder.total == 100.0 + 49  # the operator was never idle
+
+
 def test_an_idle_operator_is_not_ahead_of_time() -> None:
     shedder = StrawMan(Absolute(0.5), mean=1.0)
     assert not shedder.sheds(1, 0.0)

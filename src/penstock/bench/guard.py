@@ -28,7 +28,7 @@ from penstock.sketch import Words
 from penstock.spark.generate import Readings
 from penstock.spark.guard import Guard, MakeDoorman, with_costs
 from penstock.spark.replay import replay
-from penstock.types import Floats
+from penstock.types import Bools, Floats
 
 CORES = 2
 KEYS = 500
@@ -79,6 +79,13 @@ class StrawMan(Doorman):
             self._first = float(arrived[0])
         place = self.tally.kept + np.arange(arrived.size)
         return np.maximum(place * self._each - (arrived - self._first), 0.0)
+
+    def _all_welcome(self, waits: Floats) -> bool:
+        return bool(waits.max() <= self.orders.threshold)
+
+    def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
+        del tolls
+        return np.asarray(waits <= self.orders.threshold)
 
 
 class Exact:

@@ -30,6 +30,7 @@ in 2 and nothing else:
 
 from penstock.las.messages import Matrices, Message, Request
 from penstock.las.operator import Operator
+from penstock.las.shedder import correction
 from penstock.sketch import Sketch
 
 SYNC = 2
@@ -84,6 +85,8 @@ class DearestFirst:
         self.since = 0
         """Tuples kept since the last request, and what they were taken to cost and to wait."""
         self.work = self.wait = 0.0
+        self.idle = 0.0
+        """And how long the operator was taken to have had nothing to do."""
         self.clean = True
         """All of that was estimated with the sketch in force."""
         self.waiting = False
@@ -107,6 +110,7 @@ class DearestFirst:
             return True
         self._move(PACE * (MARGIN * self.threshold - wait))
         self._owe(wait - MARGIN * self.threshold)
+        self.idle += start - self.total
         self.total = start + cost
         self.work += cost
         self.wait += wait
@@ -134,7 +138,7 @@ class DearestFirst:
         if self.since < SYNC or self.waiting:
             return None
         request = Request(self.total, self.work if self.clean else 0.0, self.wait)
-        self.since, self.work, self.wait = 0, 0.0, 0.0
+        self.since, self.work, self.wait, self.idle = 0, 0.0, 0.0, 0.0
         self.clean = self.waiting = True
         return request
 
@@ -146,7 +150,7 @@ class DearestFirst:
                 self.limit = self._highest()
             self.clean, self.void = False, self.waiting
             return
-        self.total += message.skew
+        self.total += correction(message.skew, self.idle)
         self._move(-PACE * message.late)
         self._owe(message.late)
         if self.sketch is None:

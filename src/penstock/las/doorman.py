@@ -127,6 +127,7 @@ class Doorman:
         ``arrived`` is in the time of the clock, and ``strata`` are fingerprints of what the rows
         are to be reported by.
         """
+        arrived = np.minimum(arrived, self.clock())  # by a clock that is ahead, it has just come
         places: list[int] = []
         results: list[Any] = []
         tolls: Floats | None = None
@@ -181,10 +182,11 @@ class Doorman:
         return float(waits.max()) + self.top - 2.0 * self.orders.threshold <= self.limit
 
     def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
-        """And the very first tuple of a task is kept in any case, so that learning goes on."""
+        """And the very first tuple of a task is kept, whatever it is taken to cost: so learning goes
+        on, and no key is shed for ever because of what it cost once."""
         keeps = np.asarray(waits + tolls <= self.limit)
         if not self.tally.arrived:
-            keeps[np.argmin(tolls)] = True
+            keeps[0] = True
         return keeps
 
     def _let_somebody_in(self, waits: Floats, tolls: Floats) -> None:

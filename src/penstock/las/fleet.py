@@ -107,6 +107,7 @@ class ForesightFleet:
     def __init__(self, runs: Runs) -> None:
         self.threshold = runs.threshold
         self.total, self.sum, self.count = (np.zeros(runs.width) for _ in range(3))
+        self.idle = np.zeros(runs.width)
 
     def begin(self, number: int, phase: Phase) -> None:
         pass
@@ -122,6 +123,7 @@ class ForesightFleet:
         keeps = self.sum + wait <= self.threshold * (self.count + 1.0)
         self.sum += wait * keeps
         self.count += keeps
+        self.idle += (start - self.total) * keeps
         self.total = np.where(keeps, start + self.estimates(items, costs), self.total)
         return np.asarray(keeps)
 

@@ -121,6 +121,10 @@ class Synchronisation:
         self.due = np.where(which, done, self.due)
         self.skew = np.where(which, done - total, self.skew)
 
+    def corrections(self, idle: Floats) -> Floats:
+        """See ``shedder.correction``."""
+        return np.where(idle <= 0.0, self.skew, np.maximum(self.skew - idle, 0.0))
+
     def received(self, now: Floats) -> Bools | None:
         ready = self.due <= now
         if not ready.any():
@@ -153,15 +157,15 @@ class LoadAwareFleet(ForesightFleet):
             self.to_send |= news
         replies = self.sync.received(now)
         if replies is not None:
-            self.total[replies] += self.sync.skew[replies]
+            self.total[replies] += self.sync.corrections(self.idle)[replies]
         known = self.learners.known
         if known.all():
             return super().keeps(number, now, items, costs)
-        before = self.total, self.sum.copy(), self.count.copy()
+        before = self.total, self.sum.copy(), self.count.copy(), self.idle.copy()
         keeps = super().keeps(number, now, items, costs)
-        self.total, self.sum, self.count = (
-            np.where(known, new, old)
-            for new, old in zip((self.total, self.sum, self.count), before, strict=True)
+        after = self.total, self.sum, self.count, self.idle
+        self.total, self.sum, self.count, self.idle = (
+            np.where(known, new, old) for new, old in zip(after, before, strict=True)
         )
         return np.asarray(keeps | ~known)
 
@@ -170,6 +174,7 @@ class LoadAwareFleet(ForesightFleet):
         if self.to_send.any():
             asking = self.to_send & kept & ~self.sync.waiting
             self.sync.send(asking, self.total, done)
+            self.idle[asking] = 0.0
             self.to_send &= ~asking
         self.learners.executed(number, kept, done)
 
@@ -181,11 +186,11 @@ class DearestFirstFleet:
         self.learners = Learners(runs, df.FadingOperator, window)
         self.sync = Synchronisation(runs.width)
         self.threshold = runs.threshold
-        zeros = [np.zeros(runs.width) for _ in range(13)]
+        zeros = [np.zeros(runs.width) for _ in range(14)]
         self.total, self.mean, self.excess = zeros[:3]
-        self.since, self.work, self.wait = zeros[3:6]
-        self.done_work, self.done_wait, self.done_tuples = zeros[6:9]
-        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[9:]
+        self.since, self.work, self.wait, self.idle = zeros[3:7]
+        self.done_work, self.done_wait, self.done_tuples = zeros[7:10]
+        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[10:]
         self.limit = self.threshold * (1.0 + df.RELUCTANCE)
         self.scale = np.ones(runs.width)
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
@@ -208,6 +213,7 @@ class DearestFirstFleet:
         self.limit = np.where(keeps, self._between(moved), idle)
         owed = self._owed(wait - df.MARGIN * self.threshold)
         self.excess = np.where(keeps, owed, self.excess)
+        self.idle += (start - self.total) * keeps
         self.total = np.where(keeps, start + cost, self.total)
         self.work += cost * keeps
         self.wait += wait * keeps
@@ -240,7 +246,7 @@ class DearestFirstFleet:
             self.told_work[asking] = self.done_work[asking]
             self.told_mean[asking] = (self.done_work / np.maximum(self.done_tuples, 1))[asking]
             self.told_late[asking] = (self.done_wait - self.wait)[asking]
-            for counted in (self.since, self.work, self.wait):
+            for counted in (self.since, self.work, self.wait, self.idle):
                 counted[asking] = 0.0
             for counted in (self.done_work, self.done_wait, self.done_tuples):
                 counted[asking] = 0.0
@@ -262,7 +268,7 @@ class DearestFirstFleet:
             self.void = np.where(news, self.sync.waiting, self.void)
 
     def _replied(self, replies: Bools) -> None:
-        self.total[replies] += self.sync.skew[replies]
+        self.total[replies] += self.sync.corrections(self.idle)[replies]
         self.excess = np.where(replies, self._owed(self.told_late), self.excess)
         moved = self.limit - df.PACE * self.told_late
         self.limit = np.where(replies, self._between(moved), self.limit)

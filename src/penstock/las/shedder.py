@@ -41,6 +41,8 @@ class Foresight:
         self.check = check
         self.total = 0.0
         """Ĉ: when the operator will be done with all that it was given."""
+        self.idle = 0.0
+        """Of that, time since the last request in which it is taken to have had nothing to do."""
 
     def cost(self, key: int, now: float) -> float:
         """ŵ, what a tuple will cost."""
@@ -50,6 +52,7 @@ class Foresight:
         start = max(self.total, now)
         if self.check.refuses(start - now):
             return True
+        self.idle += start - self.total
         self.total = start + self.cost(key, now)
         return False
 
@@ -94,12 +97,21 @@ class LoadAware(Foresight):
     def request(self) -> Request | None:
         if self.phase is not Phase.SEND or self.waiting:
             return None
-        self.phase, self.waiting = Phase.RUN, True
+        self.phase, self.waiting, self.idle = Phase.RUN, True, 0.0
         return Request(self.total)
 
     def receive(self, message: Message) -> None:
         if isinstance(message, Matrices):
             self.sketch, self.phase = message.sketch, Phase.SEND
         else:
-            self.total += message.skew
+            self.total += correction(message.skew, self.idle)
             self.waiting = False
+
+
+def correction(skew: float, idle: float) -> float:
+    """What a reply's Δ still has to mend, where the operator was meanwhile taken to be idle.
+
+    Work that took longer than estimated fills the idle time first; work that took less makes it
+    longer, and what came after it stays where it was.
+    """
+    return skew if idle <= 0.0 else max(skew - idle, 0.0)
