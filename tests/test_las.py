@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,6 +27,7 @@ from penstock.las.operator import Phase, snapshot_error
 from penstock.las.simulate import exact_costs, simulate
 from penstock.las.streams import Setting, association, popularity, runs
 from penstock.sketch import Sketch
+from penstock.types import PenstockError
 
 # --- the operator --------------------------------------------------------------------------------
 
@@ -115,6 +118,15 @@ def test_sliding_average_forgets() -> None:
     assert not check.refuses(4.0)
     assert check.refuses(4.5)
     assert not check.refuses(1.0)  # too late already, and still not for ever
+
+
+def test_a_sliding_average_begins_with_the_first_tuple() -> None:
+    """And not with a window of tuples that never were."""
+    check = SlidingAverage(1.0, window=4096)
+    assert check.refuses(500.0)
+    assert not check.refuses(0.5)
+    assert not check.refuses(1.5)
+    assert check.refuses(1.5)
 
 
 # --- the shedder ---------------------------------------------------------------------------------
@@ -261,6 +273,25 @@ def test_the_bound_of_the_average(seed: int, gaps: float, threshold: float) -> N
     highest = threshold * (2 + RELUCTANCE * shedder.spread)
     slack = (highest - LOWEST * threshold) / PACE + idle_refused
     assert sum(waits) <= threshold * len(waits) + slack + 1e-6
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Absolute(float("nan")),
+        lambda: Average(-1.0),
+        lambda: SlidingAverage(1.0, 0),
+        lambda: Operator(Sketch(), window=0),
+        lambda: Operator(Sketch(), tolerance=float("nan")),
+        lambda: BaseLine(2.0, np.random.default_rng(0)),
+        lambda: StrawMan(Average(1.0), -1.0),
+        lambda: LoadAware(Average(1.0), error=-2.0),
+        lambda: DearestFirst(float("inf")),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(PenstockError, match=r"a number from .* is needed, not"):
+        make()
 
 
 # --- streams -------------------------------------------------------------------------------------

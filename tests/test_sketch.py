@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -187,3 +189,80 @@ def test_fading_keeps_costs_and_lets_new_ones_in(keep: float) -> None:
         sketch.add(1, 20.0)
     assert before == 10.0
     assert sketch.cost(1) == pytest.approx(20.0, rel=0.02)
+
+
+# --- bad and odd input ---------------------------------------------------------------------------
+
+ODD: list[Any] = [
+    1,
+    -1,
+    2**63,
+    2**70,
+    0.5,
+    1.0,
+    None,
+    "None",
+    "",
+    "a",
+    "a\0",
+    b"a",
+    b"\xff",
+    "\ud800",
+]
+ODD += [True, (1, 2), ("1", "2"), ("12",), ()]
+
+
+def test_different_keys_have_different_fingerprints() -> None:
+    assert len(set(fingerprints(ODD).tolist())) == len(ODD) - 1  # True is 1
+
+
+def test_a_fingerprint_does_not_depend_on_other_keys() -> None:
+    assert fingerprints(ODD).tolist() == [int(fingerprints([key])[0]) for key in ODD]
+    numbers = np.array([5, -7, 2**53 + 1])
+    assert fingerprints(numbers).tolist() == fingerprints([5, -7, 2**53 + 1]).tolist()
+
+
+def test_what_is_no_key_is_told() -> None:
+    with pytest.raises(PenstockError, match="a key is a number, a text"):
+        fingerprints([object()])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sketch(seed=-1),
+        lambda: Sketch(seed=2**64),
+        lambda: Sketch(shape=(0, 5)),
+        lambda: Sketch(shape=(3, 0)),
+        lambda: Sketch(error=0.0),
+        lambda: Sketch(doubt=1.0),
+    ],
+)
+def test_impossible_sketches_are_refused(make: Callable[[], Sketch]) -> None:
+    with pytest.raises(PenstockError, match="a sketch"):
+        make()
+
+
+def test_a_sketch_that_refuses_costs_is_as_before() -> None:
+    keys = fingerprints([1, 2, 3])
+    wrong: list[tuple[Any, Any]] = [(keys, np.ones(1)), (keys, np.ones(2))]
+    wrong += [(keys, np.array([1.0, np.nan, 1.0])), (keys.astype(np.int64), np.ones(3))]
+    sketch = Sketch()
+    for bad_keys, bad_costs in wrong:
+        with pytest.raises(PenstockError, match="as many finite costs"):
+            sketch.update(bad_keys, bad_costs)
+    assert not sketch.F.any()
+    assert not sketch.W.any()
+
+
+def test_the_cells_of_a_key_are_nobodys_to_change() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        Sketch().hashes.of_one(7)[0] = 3
+
+
+def test_spread_is_the_largest_answer_over_the_mean() -> None:
+    sketch = Sketch(0.01, seed=3)
+    assert sketch.spread == 1.0
+    keys = fingerprints(np.arange(200))
+    sketch.update(keys, np.linspace(1.0, 9.0, 200))
+    assert sketch.costs(keys).max() <= sketch.spread * sketch.mean + 1e-9

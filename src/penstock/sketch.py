@@ -33,17 +33,39 @@ _MAGIC = b"PSk1"
 
 
 def fingerprints(keys: Iterable[Any]) -> Words:
-    """64 bits for each key, the same in every process.
+    """64 bits for each key, the same in every process and beside any other keys.
 
     Whole numbers are scattered: ``a · x + b`` alone would let x and x + d meet for all x or for
     none, which is 2-universal and still bad luck for keys that are numbered.
     """
-    array = np.asarray(keys if isinstance(keys, np.ndarray) else list(keys))
-    if array.dtype.kind in "iu":
-        return scattered(array.astype(np.uint64))
-    names, place = np.unique(array.astype(str), return_inverse=True)
-    words = [int.from_bytes(blake2b(n.encode(), digest_size=8).digest(), "little") for n in names]
-    return np.array(words, dtype=np.uint64)[place.reshape(-1)]
+    if isinstance(keys, np.ndarray) and keys.dtype.kind in "iu":
+        return scattered(keys.reshape(-1).astype(np.uint64))
+    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    words = {(type(key), key): 0 for key in listed}
+    for kind, key in words:
+        words[kind, key] = _word(key)
+    return np.array([words[type(key), key] for key in listed], dtype=np.uint64)
+
+
+def _word(key: Any) -> int:
+    if isinstance(key, int | np.integer) and -(2**63) <= key < 2**63:
+        return int(scattered(np.array([key], dtype=np.int64).astype(np.uint64))[0])
+    return int.from_bytes(blake2b(_bytes(key), digest_size=8).digest(), "little")
+
+
+def _bytes(key: Any) -> bytes:
+    """Different keys have different bytes."""
+    match key:
+        case str():
+            return key.encode(errors="surrogatepass")
+        case bytes():
+            return b"\xffb" + key  # which begins no text
+        case None | int() | float():
+            return b"\xffn" + repr(key).encode()
+        case tuple():
+            parts = [_bytes(part) for part in key]
+            return b"\xfft" + b"".join(struct.pack("<I", len(part)) + part for part in parts)
+    raise PenstockError(f"a key is a number, a text, bytes, None or a tuple of those, not {key!r}")
 
 
 def scattered(x: Words) -> Words:
@@ -87,7 +109,9 @@ class Hashes:
 
 @lru_cache(maxsize=1 << 16)
 def _of_one(hashes: Hashes, key: int) -> Ints:
-    return hashes.cells(np.array([key], dtype=np.uint64))[:, 0]
+    cells = hashes.cells(np.array([key], dtype=np.uint64))[:, 0]
+    cells.flags.writeable = False  # everybody who asks for the key gets this one
+    return cells
 
 
 def _remainder(x: Words) -> Words:
@@ -128,7 +152,12 @@ class Sketch:
                 f"a sketch with error {error} and doubt {doubt}: the error must be above 0, "
                 "the doubt between 0 and 1"
             )
-        rows, columns = shape or (max(ceil(log(1 / doubt, 2)), 1), max(ceil(e / error), 1))
+        rows, columns = shape or (max(ceil(-log(doubt, 2)), 1), max(ceil(e / error), 1))
+        if min(rows, columns) < 1 or not 0 <= seed < 2**64:
+            raise PenstockError(
+                f"a sketch of {rows} x {columns} cells with seed {seed}: it needs a row, a column "
+                "and a seed of 64 bits"
+            )
         self.seed = seed
         self.hashes = Hashes.of(rows, columns, seed)
         self.F: Floats = np.zeros((rows, columns))
@@ -146,6 +175,11 @@ class Sketch:
 
     def update(self, keys: Words, costs: Floats) -> None:
         """In the order given, so that one call with many is many calls with one, bit by bit."""
+        if keys.dtype != np.uint64 or keys.shape != costs.shape or not np.isfinite(costs).all():
+            raise PenstockError(
+                f"a sketch learns fingerprints and as many finite costs, not {keys.size} keys of "
+                f"{keys.dtype} and {costs.size} costs"
+            )
         self.update_at(self.hashes.cells(keys), costs)
 
     def update_at(self, cells: Ints, costs: Floats) -> None:

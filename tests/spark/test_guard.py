@@ -180,13 +180,23 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
         ("'fail' or 'skip'", lambda: _guard(site, stream, on_error="ignore")),
         ("inputs", lambda: _guard(site, stream, inputs=["m"])),
         ("streaming", lambda: _guard(site, spark.range(3), key="id")),
+        ("streaming", lambda: _guard(site, None)),
+        ("inputs: a list of names", lambda: _guard(site, stream, inputs=5)),
+        ("output: a text such as", lambda: _guard(site, stream, output=5)),
+        ("output: an answer can be missing", lambda: _guard(site, stream, output="r int not null")),
+        ("column 'KIND' already", lambda: _guard(site, stream, output="KIND double")),
+        ("arrival: one column", lambda: _guard(site, stream, arrival=["n"])),
+        (
+            "are its own; rename your column",
+            lambda: _guard(site, stream.withColumnRenamed("n", "_penstock_key")),
+        ),
     ]
     for message, call in wrong:
         with pytest.raises(PenstockError, match=message):
             call()
 
 
-def _guard(site: Site, stream: DataFrame, **options: Any) -> DataFrame:
+def _guard(site: Site, stream: Any, **options: Any) -> DataFrame:
     return site.guard(stream, doubled, **{"key": "kind", "latency": "1s", **options})
 
 
@@ -202,6 +212,151 @@ def test_costs_of_several_guards_add_up(spark: SparkSession, site: Site, tmp_pat
     _plausible({kind: told[Stratum("q", "s", kind)] / 2 for kind in COSTS})
 
 
+@pytest.mark.parametrize(
+    ("output", "answer"),
+    [
+        ("r struct<a:int>", {"a": 1.7}),
+        ("r struct<a:int>", {"b": 1}),
+        ("r struct<a:int,b:int>", (1, 2, 3)),
+        ("r array<int>", [1, 1.7]),
+        ("r map<string,int>", {"a": 0.5}),
+        ("r float", 1e300),
+    ],
+)
+def test_nothing_of_an_answer_is_lost_in_silence(
+    spark: SparkSession, site: Site, tmp_path: Path, output: str, answer: object
+) -> None:
+    stream = _stream(spark, tmp_path, 1, 3)
+    guarded = site.guard(
+        stream, lambda _: answer, key="kind", latency="1h", output=output, on_error="skip"
+    )
+    assert _all(spark, guarded, f"guard_lost_{len(str(answer))}") == []
+    (report,) = site.report()["guards"]
+    assert (report["kept"], report["failed"]) == (0, 3)
+
+
+def test_nested_answers_arrive(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    whole = {"a": 1, "b": [1, None], "c": {"x": 2}}
+    answers = [whole, {"a": 1}, None]
+    output = "r struct<a:int,b:array<int>,c:map<string,int>>"
+    guarded = site.guard(
+        _stream(spark, tmp_path, 1, 3),
+        lambda row: answers[row["n"]],
+        key="kind",
+        latency="1h",
+        output=output,
+    )
+    found = {row["n"]: row["r"] and row["r"].asDict() for row in _all(spark, guarded, "nested")}
+    assert found == {0: whole, 1: {"a": 1, "b": None, "c": None}, 2: None}
+
+
+def failing(row: Mapping[str, Any]) -> float:
+    """Three tuples of four."""
+    return 1.0 / float(row["n"] % 4 == 0)
+
+
+CHANGES: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "nothing": lambda stream: stream,
+    "columns gone": lambda stream: stream.select("n", "_sic", "_weight"),
+    "column changed": lambda stream: stream.withColumn("kind", sf.upper("kind")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_guard_loses_is_in_the_sic(
+    spark: SparkSession, site: Site, tmp_path: Path, change: str
+) -> None:
+    """Also where nobody can tell of which stratum it was."""
+    stream = _stream(spark, tmp_path, 3, 40)
+    gated = CHANGES[change](site.gate(stream, query="q", source="s", strata="kind", id="n"))
+    guarded = site.guard(gated, failing, key="n", latency="1h", inputs=["n"], on_error="skip")
+    _run(site, guarded, change)
+    assert site.sic()["q"] == pytest.approx(0.25, abs=0.02)
+
+
+def test_what_a_guard_behind_two_gates_loses_is_in_the_sic(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    both = [
+        site.gate(
+            _stream(spark, tmp_path / source, 3, 40),
+            query="q",
+            source=source,
+            strata="kind",
+            id="n",
+        )
+        for source in ("s", "t")
+    ]
+    united = both[0].unionByName(both[1])
+    guarded = site.guard(united, failing, key="n", latency="1h", inputs=["n"], on_error="skip")
+    _run(site, guarded, "two gates")
+    assert site.sic()["q"] == pytest.approx(0.25, abs=0.02)
+
+
+def _run(site: Site, guarded: DataFrame, name: str) -> None:
+    query = site.start(guarded.writeStream.format("noop"), query=name)
+    wait_until(lambda: (query.lastProgress or {"batchId": -1})["batchId"] >= 2)
+    query.stop()
+    site.report()
+
+
+def test_a_first_call_that_takes_long_costs_no_later_batch(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    """A model is loaded when it is first needed. That is no overload once it is over."""
+    stream = _stream(spark, tmp_path, 6, 20).coalesce(1)
+    guarded = site.guard(stream, lazily, key="kind", latency="500ms", inputs=["n"])
+    rows = _all(spark, guarded, "guard_lazy")
+    batches = {row["n"] // 20 for row in rows}
+    kept = [sum(row["n"] // 20 == batch for row in rows) for batch in sorted(batches)]
+    assert kept[0] < 20
+    assert kept[1:] == [20] * 5
+
+
+def lazily(row: Mapping[str, Any]) -> float:
+    time.sleep(3.0 if row["n"] == 0 else 0.001)
+    return 0.0
+
+
+def test_tuples_that_take_half_of_the_latency_are_kept_while_there_is_time(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    stream = _stream(spark, tmp_path, 8, 2).coalesce(1)
+    guarded = site.guard(stream, half_a_second, key="kind", latency="1s", inputs=["n"])
+    assert len(_all(spark, guarded, "guard_half")) == 16
+
+
+def half_a_second(row: Mapping[str, Any]) -> float:
+    del row
+    time.sleep(0.5)
+    return 0.0
+
+
+def test_a_source_whose_clock_is_ahead_earns_nothing(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    tomorrow = sf.current_timestamp() + sf.expr("INTERVAL 1 DAY")
+    stream = _stream(spark, tmp_path, 1, 10).withColumn("at", tomorrow)
+    guarded = site.guard(stream, doubled, key="kind", latency="1h", arrival="at")
+    assert len(_all(spark, guarded, "guard_ahead")) == 10
+    (report,) = site.report()["guards"]
+    assert report["mean_wait_ms"] >= 0.0
+
+
+def test_a_stopped_site_guards_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    site = Site(spark, interval="200ms")
+    site.stop()
+    with pytest.raises(PenstockError, match="this site was stopped"):
+        site.guard(_stream(spark, tmp_path, 1, 3), doubled, key="kind", latency="1s")
+
+
+def test_a_gate_of_another_site_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    with Site(spark, interval="200ms") as other:
+        gated = other.gate(_stream(spark, tmp_path, 1, 3), query="q")
+    with pytest.raises(PenstockError, match="a gate of another site"):
+        site.guard(gated, doubled, key="kind", latency="1s")
+
+
 def test_an_answer_of_another_type_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     guarded = site.guard(_stream(spark, tmp_path, 1, 3), lambda _: "x", key="kind", latency="1h")
     with pytest.raises(StreamingQueryException, match="an answer of the function is no double"):
@@ -211,7 +366,9 @@ def test_an_answer_of_another_type_is_told(spark: SparkSession, site: Site, tmp_
 def test_a_fraction_is_not_cut_off(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     stream = _stream(spark, tmp_path, 1, 3)
     guarded = site.guard(stream, halved, key="kind", latency="1h", output="half int")
-    with pytest.raises(StreamingQueryException, match=r"no int32 for the column 'half'.*fraction"):
+    with pytest.raises(
+        StreamingQueryException, match=r"no int32 for the column 'half'.*would become 0"
+    ):
         _all(spark, guarded, "guard_fraction")
 
 

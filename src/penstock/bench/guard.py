@@ -248,7 +248,7 @@ def _guarded(
     """What a guard did in the second half of its run, when all is warm."""
     with h.gated_site(spark) as site:
         guarded = site._guards.add(
-            stream, function, None, key=key, latency=latency, arrival="_arrival", make=make
+            stream, function, (), key=key, latency=latency, arrival="_arrival", make=make
         )
         (guard,) = site._guards
         reports: list[dict[str, Any]] = []

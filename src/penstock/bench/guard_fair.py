@@ -110,13 +110,13 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
     stream = _stream(spark, rate, seconds)
     with Site(spark, interval=h.INTERVAL, latency=LATENCY) as site:
         gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
-        gate = next(iter(site._gates.values())) if knows == "learnt costs" else None
-        if gate is None:
+        gates = list(site._gates.values()) if knows == "learnt costs" else []
+        if not gates:
             site._state = State(jobs={"both": Job(clock=AverageCost())})
         if knows == "average cost":
             site._controller = Published
         # the guard itself sheds nothing here: it only says what tuples cost
-        guarded = site._guards.add(gated, work, gate, key="query", latency="1h", inputs=["query"])
+        guarded = site._guards.add(gated, work, gates, key="query", latency="1h", inputs=["query"])
         query = h.run_for(
             lambda directory: site.start(h.sink(guarded, directory), query="both"),
             seconds,

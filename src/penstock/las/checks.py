@@ -9,6 +9,8 @@ the tuple, is what works.)
 from collections import deque
 from typing import Protocol
 
+from penstock.las.arguments import at_least
+
 
 class Check(Protocol):
     def refuses(self, latency: float) -> bool: ...
@@ -18,7 +20,7 @@ class Absolute:
     """ABS(τ): no tuple waits longer than τ."""
 
     def __init__(self, threshold: float) -> None:
-        self.threshold = threshold
+        self.threshold = at_least(0.0, "threshold", threshold)
 
     def refuses(self, latency: float) -> bool:
         return latency > self.threshold
@@ -28,7 +30,7 @@ class Average:
     """AVG(τ): the average over all tuples so far is at most τ."""
 
     def __init__(self, threshold: float) -> None:
-        self.threshold = threshold
+        self.threshold = at_least(0.0, "threshold", threshold)
         self.total, self.tuples = 0.0, 0
 
     def refuses(self, latency: float) -> bool:
@@ -47,13 +49,15 @@ class SlidingAverage:
     """
 
     def __init__(self, threshold: float, window: int = 4096) -> None:
-        self.threshold = threshold
-        self.kept: deque[float] = deque([0.0] * window, maxlen=window)
+        self.threshold = at_least(0.0, "threshold", threshold)
+        self.kept: deque[float] = deque(maxlen=int(at_least(1, "window", window)))
         self.total = 0.0
 
     def refuses(self, latency: float) -> bool:
-        total = self.total - self.kept[0] + latency
-        if total > self.threshold * len(self.kept) and latency > self.threshold:
+        full = len(self.kept) == self.kept.maxlen
+        total = self.total + latency - (self.kept[0] if full else 0.0)
+        tuples = len(self.kept) + (not full)
+        if total > self.threshold * tuples and latency > self.threshold:
             return True
         self.total = total
         self.kept.append(latency)

@@ -28,6 +28,7 @@ in 2 and nothing else:
   stable and starting from nothing. A dear key that is shed all the time is not forgotten.
 """
 
+from penstock.las.arguments import at_least
 from penstock.las.messages import Matrices, Message, Request
 from penstock.las.operator import Operator
 from penstock.las.shedder import correction
@@ -67,7 +68,7 @@ class FadingOperator(Operator):
 
 class DearestFirst:
     def __init__(self, threshold: float, warm: Sketch | None = None) -> None:
-        self.threshold = threshold
+        self.threshold = at_least(0.0, "threshold", threshold)
         self.total = 0.0
         """Ĉ: when the operator will be done with all that it was given."""
         self.sketch: Sketch | None = None

@@ -182,8 +182,8 @@ class Doorman:
         return float(waits.max()) + self.top - 2.0 * self.orders.threshold <= self.limit
 
     def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
-        """And the very first tuple of a task is kept, whatever it is taken to cost: so learning goes
-        on, and no key is shed for ever because of what it cost once."""
+        """And the very first tuple of a task, whatever it is taken to cost: so learning goes on,
+        and no key is shed for ever because of what it cost once."""
         keeps = np.asarray(waits + tolls <= self.limit)
         if not self.tally.arrived:
             keeps[0] = True

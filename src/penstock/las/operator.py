@@ -11,6 +11,7 @@ from enum import Enum
 
 import numpy as np
 
+from penstock.las.arguments import at_least
 from penstock.las.messages import Matrices, Message, Reply, Request
 from penstock.sketch import Sketch
 from penstock.types import Floats
@@ -27,7 +28,8 @@ class Operator:
 
     def __init__(self, sketch: Sketch, window: int = 1024, tolerance: float = 0.05) -> None:
         self.sketch = sketch
-        self.window, self.tolerance = window, tolerance
+        self.window = int(at_least(1, "window", window))
+        self.tolerance = at_least(0.0, "tolerance", tolerance)
         self.phase = Phase.START
         self.snapshot: Floats = sketch.ratios()
         self.executed = 0

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from penstock.las.arguments import at_least
 from penstock.las.checks import Check
 from penstock.las.messages import Message, Request
 from penstock.las.shedder import Foresight
@@ -13,7 +14,7 @@ class BaseLine:
     """Drops a given share of the tuples at random, whatever they cost."""
 
     def __init__(self, share: float, rng: np.random.Generator) -> None:
-        self.share, self.rng = share, rng
+        self.share, self.rng = at_least(0.0, "share", share, most=1.0), rng
 
     def sheds(self, key: int, now: float) -> bool:
         del key, now
@@ -31,7 +32,7 @@ class StrawMan(Foresight):
 
     def __init__(self, check: Check, mean: float) -> None:
         super().__init__(check)
-        self.mean = mean
+        self.mean = at_least(0.0, "mean", mean)
 
     def cost(self, key: int, now: float) -> float:
         del key, now

@@ -10,6 +10,7 @@
 from enum import Enum
 from typing import Protocol
 
+from penstock.las.arguments import at_least
 from penstock.las.checks import Check
 from penstock.las.messages import Matrices, Message, Request
 from penstock.sketch import Sketch
@@ -79,7 +80,7 @@ class LoadAware(Foresight):
     def __init__(self, check: Check, error: float = 0.05, warm: Sketch | None = None) -> None:
         super().__init__(check)
         self.phase = Phase.NOP
-        self.caution = 1.0 + error
+        self.caution = 1.0 + at_least(0.0, "error", error)
         self.sketch: Sketch | None = warm
         self.waiting = False
         """A request is under way."""

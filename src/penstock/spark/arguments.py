@@ -115,7 +115,8 @@ def guardable(
     """The columns of a stream that a function can be guarded on."""
     if not callable(function):
         raise PenstockError(f"function: expected a function of a row, found {function!r}")
-    if isinstance(inputs, str) or not all(isinstance(name, str) for name in inputs):
+    listed = isinstance(inputs, Sequence) and not isinstance(inputs, str)
+    if not listed or not all(isinstance(name, str) for name in inputs):
         raise PenstockError(f"inputs: a list of names such as ['kind'], not {inputs!r}")
     if on_error not in ("fail", "skip"):
         raise PenstockError(f"on_error: 'fail' or 'skip', not {on_error!r}")
@@ -129,6 +130,8 @@ def guardable(
 
 def moment(stream: DataFrame, given: str | Column, known: Sequence[str]) -> Column:
     """When tuples arrived."""
+    if not isinstance(given, str | Column):
+        raise PenstockError(f"arrival: one column, not {given!r}")
     (column,) = columns("arrival", given, known)
     kind = stream.select(column).schema[0].dataType
     if not isinstance(kind, TimestampType):
@@ -199,6 +202,8 @@ def result_columns(schema: str, reserved: Collection[str]) -> tuple[str, ...]:
 
 def struct(role: str, text: str, example: str) -> StructType:
     """Columns as Spark's DDL writes them."""
+    if not isinstance(text, str):
+        raise PenstockError(f"{role}: a text such as {example}, not {text!r}")
     try:
         found = StructType.fromDDL(text)
     except PySparkException as error:
@@ -242,6 +247,19 @@ def gates_in(frame: DataFrame, gates: Iterable[Gate]) -> list[Gate]:
     """Those of these gates that a stream went through."""
     plan = cast(Any, frame)._jdf.queryExecution().analyzed().toString()
     return [gate for gate in gates if f"CollectMetrics {gate.name}," in plan]
+
+
+def gates_before(stream: DataFrame, gates: Iterable[Gate]) -> list[Gate]:
+    """The gates of a stream that is to be guarded, all of one site."""
+    if not isinstance(stream, DataFrame):
+        raise PenstockError(f"guard: a streaming DataFrame is needed, not {stream!r}")
+    found = gates_in(stream, gates)
+    if WEIGHT in stream.columns and not found:
+        raise PenstockError(
+            "this stream went through a gate of another site: call that site's guard(...), or its "
+            "SIC would not know of what is shed here"
+        )
+    return found
 
 
 def gates_of(

@@ -15,7 +15,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from penstock.las.doorman import Costs, Doorman, Function, Orders, Tally
 from penstock.sketch import Sketch
-from penstock.spark import arguments
+from penstock.spark import arguments, fit
 from penstock.spark.desk import Address, Desk
 from penstock.types import PenstockError
 
@@ -74,8 +74,7 @@ class Guard:
         self._lock = threading.Lock()
         self._told: Accumulator[list[Tally]] = spark.sparkContext.accumulator([], _Tallies())
         self._total = Tally(Sketch())
-        self._strata: dict[int, tuple[int, float]] = {}
-        self._lost: dict[int, int] = {}
+        self._since = News()
 
     @property
     def told(self) -> Accumulator[list[Tally]]:
@@ -86,13 +85,12 @@ class Guard:
         self._hear()
         return encoded(self.orders)
 
-    def news(self) -> tuple[dict[int, float], dict[int, int]]:
-        """Since last asked, by fingerprint of a stratum: seconds a tuple, and tuples lost."""
+    def news(self) -> "News":
+        """What happened since last asked."""
         self._hear()
         with self._lock:
-            strata, self._strata = self._strata, {}
-            lost, self._lost = self._lost, {}
-        return {name: seconds / count for name, (count, seconds) in strata.items()}, lost
+            news, self._since = self._since, News()
+        return news
 
     def report(self) -> dict[str, Any]:
         self._hear()
@@ -134,11 +132,33 @@ class Guard:
         total.failed += tally.failed
         total.waited += tally.waited
         total.busy += tally.busy
+        self._since.count(tally)
+
+
+@dataclass
+class News:
+    """What a guard has to tell of strata, by their fingerprints, and of all tuples."""
+
+    timed: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """Tuples that were timed, and seconds in sum."""
+    lost: dict[int, int] = field(default_factory=dict)
+    arrived: int = 0
+    gone: int = 0
+    """Shed or failed, of whatever stratum."""
+
+    def count(self, tally: Tally) -> None:
+        self.arrived += tally.arrived
+        self.gone += tally.shed + tally.failed
         for name, (count, seconds) in tally.strata.items():
-            known, before = self._strata.get(name, (0, 0.0))
-            self._strata[name] = known + count, before + seconds
+            known, before = self.timed.get(name, (0, 0.0))
+            self.timed[name] = known + count, before + seconds
         for name, count in tally.lost.items():
-            self._lost[name] = self._lost.get(name, 0) + count
+            self.lost[name] = self.lost.get(name, 0) + count
+
+    @property
+    def costs(self) -> dict[int, float]:
+        """Seconds a tuple."""
+        return {name: seconds / count for name, (count, seconds) in self.timed.items()}
 
 
 @dataclass(frozen=True)
@@ -194,10 +214,10 @@ class Task:
     def _column(self, results: list[Any]) -> Any:
         arrow: Any = import_module("pyarrow")
         column = arrow.array(results, self.output.type)
-        if arrow.types.is_integer(column.type):
+        if fit.may_change(column.type):
             for result, kept in zip(results, column.to_pylist(), strict=True):
-                if result is not None and result != kept:  # Arrow cuts it off without a word
-                    raise ValueError(f"{result} has a fraction")
+                if not fit.same(result, kept):
+                    raise ValueError(f"{result!r} would become {kept!r}")
         return column
 
     def _fits(self, result: Any) -> bool:
@@ -245,10 +265,19 @@ def guarded(
             f"output: one column such as 'score double' is needed, not {output!r}; several values "
             "fit into 'result struct<...>'"
         )
+    if '":false' in field.json():  # nullable, or that of something inside
+        raise PenstockError(
+            f"output: an answer can be missing, so leave NOT NULL out of {output!r}"
+        )
     columns = tuple(stream.columns)
-    if field.names[0] in columns:
+    names = {name.lower() for name in columns}
+    if field.names[0].lower() in names:
         raise PenstockError(
             f"output: the stream has a column {field.names[0]!r} already; say output='other double'"
+        )
+    if names & {KEY, ARRIVED, STRATUM}:
+        raise PenstockError(
+            f"guard: the names {KEY}, {ARRIVED} and {STRATUM} are its own; rename your column"
         )
     extra: Mapping[str, Column | None] = {
         KEY: sf.xxhash64(*key),

@@ -1,6 +1,6 @@
 """The guards of a site, and what the controller hears from them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -10,9 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from penstock.las.doorman import Function
 from penstock.spark import arguments
 from penstock.spark.desk import Desk
-from penstock.spark.gate import Gate
+from penstock.spark.gate import Gate, Value
 from penstock.spark.guard import Guard, MakeDoorman, OnError, guarded
-from penstock.types import Batch, Count, Stratum
+from penstock.types import Batch, Count, PenstockError, Stratum
 
 _numbers = count()
 
@@ -21,7 +21,8 @@ class Guards:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._desk: Desk | None = None
-        self._guards: list[tuple[Guard, Gate | None]] = []
+        self._guards: list[tuple[Guard, tuple[Gate, ...]]] = []
+        self._closed = False
         self._costs: dict[Guard, dict[Stratum, float]] = {}
         """What each of them last told, of strata that still come."""
 
@@ -29,7 +30,7 @@ class Guards:
         self,
         stream: DataFrame,
         function: Function,
-        gate: Gate | None,
+        gates: Sequence[Gate],
         *,
         key: str | Column | Sequence[str | Column],
         latency: float | str,
@@ -39,8 +40,10 @@ class Guards:
         on_error: OnError = "fail",
         make: MakeDoorman | None = None,
     ) -> DataFrame:
-        """As ``Site.guard``; ``gate`` is the one that the stream went through, if any, and
-        ``make`` makes other doormen than the usual, for comparisons."""
+        """As ``Site.guard``; ``gates`` are those that the stream went through, and ``make`` makes
+        other doormen than the usual, for comparisons."""
+        if self._closed:
+            raise PenstockError("this site was stopped: make another one, and guard with that")
         columns = arguments.guardable(stream, function, inputs, on_error)
         if self._desk is None:
             self._desk = Desk(*arguments.driver_address(self._spark))
@@ -60,12 +63,13 @@ class Guards:
             arguments.some_columns("key", key, columns),
             output=output,
             arrival=moment,
-            stratum=None if gate is None else gate.keys.fingerprint_in(stream),
+            # of two gates, nobody could tell whose stratum it is
+            stratum=gates[0].keys.fingerprint_in(stream) if len(gates) == 1 else None,
             inputs=inputs,
             on_error=on_error,
             make=make,
         )
-        self._guards.append((guard, gate))
+        self._guards.append((guard, tuple(gates)))
         return answered
 
     def __iter__(self) -> Any:
@@ -75,25 +79,42 @@ class Guards:
         """With what guards behind these gates have learnt of costs since they were last asked.
 
         A tuple that a guard sheds was admitted by the gate and carries nothing: it is not counted.
+        Where nobody can tell of which stratum it was, since its columns are gone or were changed
+        on the way, all strata bear the loss alike.
         """
-        mine = [(guard, gate) for guard, gate in self._guards if gate is not None and gate in gates]
+        mine = [
+            (guard, behind) for guard, behind in self._guards if any(g in gates for g in behind)
+        ]
         if not mine:
             return batch
         counts, told = dict(batch.counts.items()), set[Stratum]()
-        for guard, gate in mine:
-            cost, lost = guard.news()
-            fresh = gate.by_stratum(cost)
+        for guard, behind in mine:
+            news = guard.news()
+            fresh = _known(behind, news.costs)
             told |= fresh.keys()
             known = {s: c for s, c in self._costs.get(guard, {}).items() if s in counts}
             self._costs[guard] = {**known, **fresh}
-            for stratum, gone in gate.by_stratum(lost).items():
+            lost = _known(behind, news.lost)
+            for stratum, gone in lost.items():
                 have = counts.get(stratum, Count(0, 0))
                 counts[stratum] = Count(have.arrived, max(have.admitted - gone, 0))
+            strangers = news.gone - sum(lost.values())
+            if strangers > 0:
+                left = 1.0 - strangers / news.arrived
+                for stratum, have in counts.items():
+                    if any(gate.keys.may_be(stratum) for gate in behind):
+                        counts[stratum] = Count(have.arrived, round(have.admitted * left))
         # a tuple costs what all guards on its way take, also those that let none of it pass now
         costs = {s: sum(self._costs[guard].get(s, 0.0) for guard, _ in mine) for s in told}
         return replace(batch, costs=costs, counts=counts)
 
     def close(self) -> None:
+        self._closed = True
         if self._desk is not None:
             self._desk.close()
             self._desk = None
+
+
+def _known(gates: Sequence[Gate], values: Mapping[int, Value]) -> dict[Stratum, Value]:
+    """By stratum, where it can be told."""
+    return gates[0].by_stratum(values) if len(gates) == 1 else {}

@@ -48,6 +48,13 @@ class Keys:
         names = (self.query, self.source)
         return Stratum(*(name if isinstance(name, str) else "" for name in names))
 
+    def may_be(self, stratum: Stratum) -> bool:
+        """Whether tuples of this stream can be counted for it."""
+        return all(
+            isinstance(mine, Column) or its in (mine, "")
+            for mine, its in ((self.query, stratum.query), (self.source, stratum.source))
+        )
+
     def fingerprint(self) -> Column:
         """Of what varies in this stream; constants tell no tuples apart."""
         named = [_text(name) for name in (self.query, self.source) if isinstance(name, Column)]

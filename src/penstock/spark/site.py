@@ -161,11 +161,10 @@ class Site:
         ``arrival``, a timestamp, or else from when its task began. Where the function raises, the
         query fails, or, with ``on_error="skip"``, the tuple is left out and counted.
         """
-        gate = next(iter(arguments.gates_in(stream, self._gates.values())), None)
         return self._guards.add(
             stream,
             function,
-            gate,
+            arguments.gates_before(stream, self._gates.values()),
             key=key,
             latency=latency,
             output=output,
