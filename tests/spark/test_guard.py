@@ -402,6 +402,21 @@ def test_empty_tasks_tell_nothing(spark: SparkSession) -> None:
     assert guard.orders is before
 
 
+def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
+    spark: SparkSession,
+) -> None:
+    """On a site of 8 cores, whatever the number of partitions."""
+    guard = Guard(spark, "shares", 1.0, 8)
+    guard.orders = Orders(1.0, 3.0, Sketch(0.01))
+    moved = -0.4
+    for begin, end, limit in ((1, 1, 3.0 + moved), (4, 1, 2.6 + moved / 4), (1, 4, 2.5 + moved)):
+        for _ in range(begin):
+            guard.answer()
+        guard.told.add([Tally(Sketch(0.01), kept=1, moved=moved)] * end)
+        guard.report()
+        assert guard.orders.limit == pytest.approx(limit)
+
+
 def test_orders_survive_the_way() -> None:
     sketch = Sketch(seed=4)
     sketch.add(17, 0.25)

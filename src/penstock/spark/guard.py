@@ -70,7 +70,9 @@ class Guard:
     ) -> None:
         self.name, self.latency, self.function = name, latency, function
         self.orders = Orders(latency, sketch=Sketch(ERROR))
-        self._tasks = max(tasks, 1)
+        self._most_tasks = max(tasks, 1)
+        self._running = 0
+        """Tasks that have asked and not told; those that died among them stay."""
         self._lock = threading.Lock()
         self._told: Accumulator[list[Tally]] = spark.sparkContext.accumulator([], _Tallies())
         self._total = Tally(Sketch())
@@ -83,6 +85,8 @@ class Guard:
     def answer(self) -> bytes:
         """What a task that starts now is told."""
         self._hear()
+        with self._lock:
+            self._running += 1
         return encoded(self.orders)
 
     def news(self) -> "News":
@@ -119,13 +123,16 @@ class Guard:
             tallies = self._told.value
             count = len(tallies)
             fresh, tallies[:count] = tallies[:count], []  # Spark's thread may append meanwhile
+            beside = max(min(self._running, self._most_tasks), 1)
             for tally in fresh:
-                self._count(tally)
+                self._count(tally, beside)
+            self._running = max(self._running - count, 0)
 
-    def _count(self, tally: Tally) -> None:
+    def _count(self, tally: Tally, beside: int = 1) -> None:
+        """Of one of so many tasks that ran beside each other."""
         if not tally.arrived:  # an empty task tells nothing
             return
-        self.orders = self.orders.after(tally, self._tasks)
+        self.orders = self.orders.after(tally, beside)
         total = self._total
         total.kept += tally.kept
         total.shed += tally.shed
