@@ -222,9 +222,23 @@ def test_a_fingerprint_does_not_depend_on_other_keys() -> None:
     assert fingerprints(numbers).tolist() == fingerprints([5, -7, 2**53 + 1]).tolist()
 
 
-def test_what_is_no_key_is_told() -> None:
+def test_lists_and_arrays_agree() -> None:
+    pairs: list[tuple[list[Any], Any]] = [
+        ([1.5, -0.0], np.array([1.5, 0.0])),
+        ([np.float64(1.5), np.int64(3)], [1.5, 3]),
+        ([2**63], np.array([2**63], dtype=np.uint64)),
+        (["a", "b"], np.array(["a", "b"])),
+        ([(np.int64(1), "x")], [(1, "x")]),
+        ([(True,), (1,)], [(1,), (True,)]),
+    ]
+    for one, other in pairs:
+        assert fingerprints(one).tolist() == fingerprints(other).tolist()
+
+
+@pytest.mark.parametrize("key", [object(), [1], {}, bytearray(b"a")])
+def test_what_is_no_key_is_told(key: object) -> None:
     with pytest.raises(PenstockError, match="a key is a number, a text"):
-        fingerprints([object()])
+        fingerprints([key])
 
 
 @pytest.mark.parametrize(

@@ -41,27 +41,30 @@ def fingerprints(keys: Iterable[Any]) -> Words:
     if isinstance(keys, np.ndarray) and keys.dtype.kind in "iu":
         return scattered(keys.reshape(-1).astype(np.uint64))
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
-    words = {(type(key), key): 0 for key in listed}
-    for kind, key in words:
-        words[kind, key] = _word(key)
-    return np.array([words[type(key), key] for key in listed], dtype=np.uint64)
+    return np.array([_word(key) for key in listed], dtype=np.uint64)
 
 
 def _word(key: Any) -> int:
-    if isinstance(key, int | np.integer) and -(2**63) <= key < 2**63:
-        return int(scattered(np.array([key], dtype=np.int64).astype(np.uint64))[0])
+    key = key.item() if isinstance(key, np.generic) else key
+    if isinstance(key, int) and -(2**63) <= key < 2**64:
+        return int(scattered(np.array([key % 2**64], dtype=np.uint64))[0])
     return int.from_bytes(blake2b(_bytes(key), digest_size=8).digest(), "little")
 
 
 def _bytes(key: Any) -> bytes:
     """Different keys have different bytes."""
+    key = key.item() if isinstance(key, np.generic) else key
     match key:
         case str():
             return key.encode(errors="surrogatepass")
         case bytes():
             return b"\xffb" + key  # which begins no text
-        case None | int() | float():
-            return b"\xffn" + repr(key).encode()
+        case int():
+            return b"\xffi" + f"{int(key):x}".encode()
+        case float():
+            return b"\xfff" + repr(key + 0.0).encode()  # zero has no sign
+        case None:
+            return b"\xffn"
         case tuple():
             parts = [_bytes(part) for part in key]
             return b"\xfft" + b"".join(struct.pack("<I", len(part)) + part for part in parts)

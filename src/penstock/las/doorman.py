@@ -15,6 +15,7 @@ learning cost little in both cases. One doorman serves one task; what it learnt 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,9 @@ class Orders:
     limit: float = inf
     """L; infinite where it is at its top, wherever that comes to be."""
     sketch: Sketch = field(default_factory=Sketch)
+    trial: bool = True
+    """One tuple, whichever, is to be kept in any case: so learning goes on, and no key is shed for
+    ever because of what it cost once."""
 
     @property
     def top(self) -> float:
@@ -65,7 +69,9 @@ class Orders:
         sketch.fade(0.5 ** min(tally.sketch.tuples / MEMORY, tally.busy / MEMORY_SECONDS))
         sketch += tally.sketch
         limit = min(self.limit, self.top) + tally.moved / tasks
-        if limit > 0.999 * self.top:  # open to all, and so it stays where something dearer came
+        if limit >= self.top * (
+            1.0 - 1e-9
+        ):  # open to all, and so it stays if something dearer came
             limit = inf
         return replace(self, sketch=sketch, limit=max(limit, self.threshold))
 
@@ -84,8 +90,10 @@ class Tally:
     """How far the limit was moved."""
     strata: dict[int, tuple[int, float]] = field(default_factory=dict)
     """By fingerprint of a stratum: tuples that were timed, and their cost."""
+    seen: dict[int, int] = field(default_factory=dict)
+    """By fingerprint of a stratum: tuples that came."""
     lost: dict[int, int] = field(default_factory=dict)
-    """By fingerprint of a stratum: tuples that were shed, or failed."""
+    """And those that were shed, or failed."""
 
     @property
     def arrived(self) -> int:
@@ -113,6 +121,7 @@ class Doorman:
         self._pace = orders.sketch.mean
         """What a tuple takes on average, of late."""
         self._blocks = 0
+        self._on_trial, self._luck = orders.trial, Random()
         self._timed: list[tuple[Ints, Floats]] = []
 
     def admit(
@@ -132,6 +141,8 @@ class Doorman:
         results: list[Any] = []
         tolls: Floats | None = None
         at = look = 0
+        trial = self._luck.randrange(len(rows)) if self._on_trial and rows else -1
+        self._on_trial = False
         while at < len(rows):
             block = slice(at, at + self._block_size())
             now = self.clock()
@@ -140,7 +151,10 @@ class Doorman:
                 if tolls is None or self.tally.kept >= look:
                     self._learn(keys, strata)
                     tolls, look = self._tolls(keys), 2 * self.tally.kept + REFRESH
-                kept = np.flatnonzero(self._keeps(waits, tolls[block])) + at
+                keeps = self._keeps(waits, tolls[block])
+                if block.start <= trial < block.stop:
+                    keeps[trial - at] = True
+                kept = np.flatnonzero(keeps) + at
             else:
                 kept = np.arange(at, min(block.stop, len(rows)))
             self._run(rows, kept, now, arrived, places, results)
@@ -149,8 +163,9 @@ class Doorman:
         self._learn(keys, strata)
         if tolls is not None and self.tally.kept <= 1:
             self._let_somebody_in(self.waits(self.clock(), arrived), tolls)
-        if strata is not None and len(places) < len(rows):
-            self._count_lost(np.delete(strata, places))
+        if strata is not None:
+            _add_up(self.tally.seen, strata)
+            _add_up(self.tally.lost, np.delete(strata, places))
         return places, results
 
     def take_back(self, places: Ints, strata: Ints | None) -> None:
@@ -159,7 +174,7 @@ class Doorman:
         self.tally.kept -= places.size
         self.tally.failed += places.size
         if strata is not None:
-            self._count_lost(strata[places])
+            _add_up(self.tally.lost, strata[places])
 
     def waits(self, now: float, arrived: Floats) -> Floats:
         """How long tuples have waited. To be overridden by those who would rather foresee it."""
@@ -182,12 +197,7 @@ class Doorman:
         return float(waits.max()) + self.top - 2.0 * self.orders.threshold <= self.limit
 
     def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
-        """And the very first tuple of a task, whatever it is taken to cost: so learning goes on,
-        and no key is shed for ever because of what it cost once."""
-        keeps = np.asarray(waits + tolls <= self.limit)
-        if not self.tally.arrived:
-            keeps[0] = True
-        return keeps
+        return np.asarray(waits + tolls <= self.limit)
 
     def _let_somebody_in(self, waits: Floats, tolls: Floats) -> None:
         """There was time, and hardly anybody was kept: the limit turns all of them away."""
@@ -274,13 +284,14 @@ class Doorman:
         if strata is not None:
             self._count_strata(strata[places], costs)
 
-    def _count_lost(self, strata: Ints) -> None:
-        for name, count in zip(*np.unique(strata, return_counts=True), strict=True):
-            self.tally.lost[int(name)] = self.tally.lost.get(int(name), 0) + int(count)
-
     def _count_strata(self, strata: Ints, costs: Floats) -> None:
         names, which = np.unique(strata, return_inverse=True)
         sums, counts = np.bincount(which, costs), np.bincount(which)
         for name, count, seconds in zip(names.tolist(), counts, sums, strict=True):
             known, before = self.tally.strata.get(name, (0, 0.0))
             self.tally.strata[name] = known + int(count), before + float(seconds)
+
+
+def _add_up(counts: dict[int, int], strata: Ints) -> None:
+    for name, count in zip(*np.unique(strata, return_counts=True), strict=True):
+        counts[int(name)] = counts.get(int(name), 0) + int(count)

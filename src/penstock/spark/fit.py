@@ -1,13 +1,13 @@
 """Is a function's answer what became of it in a column? Arrow changes some without a word.
 
 A fraction in an integer column is cut off, a number that is too large for a single becomes
-infinite, a field that a structure does not have is left out. All of these count as answers that do
-not fit.
+infinite, a field that a structure does not have is left out, and values with names go by their
+order. All of these count as answers that do not fit.
 """
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from math import isinf
+from math import isclose, isnan
 from typing import Any
 
 
@@ -31,7 +31,7 @@ def same(given: Any, kept: Any) -> bool:
         items = list(given.items()) if isinstance(given, Mapping) else list(given)
         return len(items) == len(kept) and all(map(same, items, kept))
     if isinstance(kept, float):
-        return not isinf(kept) or isinf(float(given))
+        return isclose(float(given), kept, rel_tol=1e-6) or isnan(kept)
     return not isinstance(kept, int) or bool(given == kept)
 
 
@@ -42,6 +42,9 @@ def _same_fields(given: Any, kept: Mapping[str, Any]) -> bool:
     """
     if isinstance(given, Mapping):
         return given.keys() <= kept.keys() and all(same(given.get(n), kept[n]) for n in kept)
+    names = getattr(given, "__fields__", getattr(given, "_fields", None))  # a Row, a named tuple
+    if names is not None and list(names) != list(kept):
+        return False
     if isinstance(given, Sequence):
         return len(given) == len(kept) and all(map(same, given, kept.values()))
     return False

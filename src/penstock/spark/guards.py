@@ -11,7 +11,7 @@ from penstock.las.doorman import Function
 from penstock.spark import arguments
 from penstock.spark.desk import Desk
 from penstock.spark.gate import Gate, Value
-from penstock.spark.guard import Guard, MakeDoorman, OnError, guarded
+from penstock.spark.guard import Guard, MakeDoorman, News, OnError, guarded
 from penstock.types import Batch, Count, PenstockError, Stratum
 
 _numbers = count()
@@ -79,8 +79,6 @@ class Guards:
         """With what guards behind these gates have learnt of costs since they were last asked.
 
         A tuple that a guard sheds was admitted by the gate and carries nothing: it is not counted.
-        Where nobody can tell of which stratum it was, since its columns are gone or were changed
-        on the way, all strata bear the loss alike.
         """
         mine = [
             (guard, behind) for guard, behind in self._guards if any(g in gates for g in behind)
@@ -94,16 +92,8 @@ class Guards:
             told |= fresh.keys()
             known = {s: c for s, c in self._costs.get(guard, {}).items() if s in counts}
             self._costs[guard] = {**known, **fresh}
-            lost = _known(behind, news.lost)
-            for stratum, gone in lost.items():
-                have = counts.get(stratum, Count(0, 0))
-                counts[stratum] = Count(have.arrived, max(have.admitted - gone, 0))
-            strangers = news.gone - sum(lost.values())
-            if strangers > 0:
-                left = 1.0 - strangers / news.arrived
-                for stratum, have in counts.items():
-                    if any(gate.keys.may_be(stratum) for gate in behind):
-                        counts[stratum] = Count(have.arrived, round(have.admitted * left))
+            if news.gone:
+                _take_off(counts, news, behind)
         # a tuple costs what all guards on its way take, also those that let none of it pass now
         costs = {s: sum(self._costs[guard].get(s, 0.0) for guard, _ in mine) for s in told}
         return replace(batch, costs=costs, counts=counts)
@@ -118,3 +108,22 @@ class Guards:
 def _known(gates: Sequence[Gate], values: Mapping[int, Value]) -> dict[Stratum, Value]:
     """By stratum, where it can be told."""
     return gates[0].by_stratum(values) if len(gates) == 1 else {}
+
+
+def _take_off(counts: dict[Stratum, Count], news: News, behind: Sequence[Gate]) -> None:
+    """A stratum loses the share that its tuples at the guard lost: between gate and guard, rows may
+    have become more or fewer.
+
+    Where none came by its name, since its columns are gone or were changed, it bears all's loss.
+    """
+    seen, lost = _known(behind, news.seen), _known(behind, news.lost)
+    owed = 0.0  # parts of tuples, so that many small strata lose as much as one large
+    for stratum, have in counts.items():
+        if not any(gate.keys.may_be(stratum) for gate in behind):
+            continue
+        came, gone = seen.get(stratum, 0), lost.get(stratum, 0)
+        share = gone / came if came else news.gone / news.arrived
+        owed += have.admitted * share
+        off = min(round(owed), have.admitted)
+        owed -= off
+        counts[stratum] = Count(have.arrived, have.admitted - off)
