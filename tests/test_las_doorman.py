@@ -188,7 +188,7 @@ def test_what_a_key_cost_once_is_forgotten() -> None:
     for batch in range(300):
         count = max(int((clock.now - arrival) * 150), 1)  # half as much again as can be done
         rows = np.sort(rng.choice([1, 2, 3, 4, 7], count, p=[0.25, 0.25, 0.2, 0.2, 0.1]))
-        arrived: Floats = np.linspace(arrival, clock.now, count, dtype=np.float64)
+        arrived = np.linspace(arrival, clock.now, count)
         arrival = clock.now
         doorman = Doorman(function, replace(orders, trial=batch % 2 == 0), clock)
         _, results = doorman.admit(rows.tolist(), fingerprints(rows), arrived)
@@ -222,7 +222,8 @@ def test_small_tasks_do_not_let_the_wait_grow(size: int) -> None:
         last = clock.now if trial else last
         clock.now = max(clock.now, arrival)
         doorman = Doorman(function, replace(orders, trial=trial), clock)
-        doorman.admit(rows.tolist(), fingerprints(rows), arrival + gap * np.arange(size))
+        arrived = np.asarray(arrival + gap * np.arange(size), dtype=np.float64)
+        doorman.admit(rows.tolist(), fingerprints(rows), arrived)
         orders = orders.after(doorman.tally, 1)
         arrival += gap * size
         if batch > 2000:
