@@ -438,7 +438,12 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
     guard = Guard(spark, "shares", 1.0, 8)
     guard.orders = Orders(1.0, 3.0, Sketch(0.01))
     moved = -0.4
-    for begin, end, limit in ((1, 1, 3.0 + moved), (4, 1, 2.6 + moved / 4), (1, 4, 2.5 + moved)):
+    for begin, end, limit in (
+        (1, 1, 3.0 + moved),
+        (4, 1, 2.6 + moved / 4),
+        (0, 3, 2.5 + 3 * moved / 4),  # heard of later, and still of the same four
+        (1, 1, 2.2 + moved),
+    ):
         for _ in range(begin):
             guard.answer()
         guard.told.add([Tally(Sketch(0.01), kept=1, moved=moved)] * end)

@@ -81,6 +81,7 @@ class StrawMan(Doorman):
         return np.maximum(place * self._each - (arrived - self._first), 0.0)
 
     def _all_welcome(self, waits: Floats) -> bool:
+        """The paper's CHECK, of foreseen waits; the usual limit would follow the real ones."""
         return bool(waits.max() <= self.orders.threshold)
 
     def _keeps(self, waits: Floats, tolls: Floats) -> Bools:

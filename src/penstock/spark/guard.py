@@ -72,6 +72,8 @@ class Guard:
         self._most_tasks = max(tasks, 1)
         self._running = 0
         """Tasks that have asked and not told; those that died among them stay."""
+        self._beside = 0
+        """The most that ran beside each other since none did."""
         self._last_trial = -inf
         self._lock = threading.Lock()
         self._told: Accumulator[list[Tally]] = spark.sparkContext.accumulator([], _Tallies())
@@ -86,6 +88,7 @@ class Guard:
         """What a task that starts now is told."""
         self._hear()
         with self._lock:
+            self._beside = max(self._beside, self._running + 1) if self._running else 1
             self._running += 1
             return encoded(replace(self.orders, trial=self._tries(time.monotonic())))
 
@@ -131,7 +134,7 @@ class Guard:
             tallies = self._told.value
             count = len(tallies)
             fresh, tallies[:count] = tallies[:count], []  # Spark's thread may append meanwhile
-            beside = max(min(self._running, self._most_tasks), 1)
+            beside = max(min(self._beside, self._most_tasks), 1)
             for tally in fresh:
                 self._count(tally, beside)
             self._running = max(self._running - count, 0)
