@@ -119,7 +119,7 @@ def test_ten_times_too_much_is_survived(warm: int) -> None:
 
 
 def test_the_rule_has_no_scale() -> None:
-    """A hundred times longer costs, gaps and threshold are the same decisions."""
+    """Costs, gaps and threshold that are 64 times as long are the same decisions."""
     made = runs([Setting()], 2, 2, tuples=4096)
     phase = made.phases[0]
     longer = replace(

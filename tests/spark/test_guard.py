@@ -451,11 +451,22 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
         assert guard.orders.limit == pytest.approx(limit)
 
 
+def test_trials_come_once_in_a_latency_and_take_a_tenth_of_the_time(spark: SparkSession) -> None:
+    guard = Guard(spark, "trials", 2.0, 2)
+    places = [guard._tries(now) for now in (0.0, 1.0, 1.9, 2.0, 3.0, 4.0)]
+    assert [place >= 0.0 for place in places] == [True, False, False, True, False, True]
+    assert all(place < 1.0 for place in places)
+    guard.orders.sketch.add(1, 0.5)  # a tuple takes half a second: one in five
+    assert [guard._tries(now) >= 0.0 for now in (6.0, 8.9, 9.0)] == [False, False, True]
+    assert decoded(guard.answer()).trial >= 0.0
+    assert decoded(guard.answer()).trial < 0.0
+
+
 def test_orders_survive_the_way() -> None:
     sketch = Sketch(seed=4)
     sketch.add(17, 0.25)
-    again = decoded(encoded(Orders(0.1, 0.2, sketch, trial=False)))
-    assert (again.threshold, again.limit, again.trial) == (0.1, 0.2, False)
+    again = decoded(encoded(Orders(0.1, 0.2, sketch, trial=0.3)))
+    assert (again.threshold, again.limit, again.trial) == (0.1, 0.2, 0.3)
     assert again.sketch.cost(17) == 0.25
 
 

@@ -15,7 +15,6 @@ learning cost little in both cases. One doorman serves one task; what it learnt 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -52,11 +51,11 @@ class Orders:
     threshold: float
     """τ: seconds that tuples may wait, on average."""
     limit: float = inf
-    """L; infinite where it is at its top, wherever that comes to be."""
+    """L."""
     sketch: Sketch = field(default_factory=Sketch)
-    trial: bool = True
-    """One tuple, whichever, is to be kept in any case: so learning goes on, and no key is shed for
-    ever because of what it cost once."""
+    trial: float = 0.0
+    """How far into its rows a task finds the tuple that it keeps in any case; below 0, it has none.
+    So learning goes on, and no key is shed for ever because of what it cost once."""
 
     @property
     def top(self) -> float:
@@ -68,12 +67,11 @@ class Orders:
         sketch = self.sketch.copy()
         sketch.fade(0.5 ** min(tally.sketch.tuples / MEMORY, tally.busy / MEMORY_SECONDS))
         sketch += tally.sketch
+        learnt = replace(self, sketch=sketch)
         limit = min(self.limit, self.top) + tally.moved / tasks
-        if limit >= self.top * (
-            1.0 - 1e-9
-        ):  # open to all, and so it stays if something dearer came
-            limit = inf
-        return replace(self, sketch=sketch, limit=max(limit, self.threshold))
+        if limit > self.top - self.threshold:  # it turns away nobody who has not waited for τ:
+            limit += learnt.top - self.top  # so it stays, also where something dearer came
+        return replace(learnt, limit=max(limit, self.threshold))
 
 
 @dataclass
@@ -121,7 +119,7 @@ class Doorman:
         self._pace = orders.sketch.mean
         """What a tuple takes on average, of late."""
         self._blocks = 0
-        self._on_trial, self._luck = orders.trial, Random()
+        self._trial = orders.trial
         self._timed: list[tuple[Ints, Floats]] = []
 
     def admit(
@@ -141,8 +139,8 @@ class Doorman:
         results: list[Any] = []
         tolls: Floats | None = None
         at = look = 0
-        trial = self._luck.randrange(len(rows)) if self._on_trial and rows else -1
-        self._on_trial = False
+        trial = int(self._trial * len(rows)) if self._trial >= 0.0 else -1
+        self._trial = -1.0
         while at < len(rows):
             block = slice(at, at + self._block_size())
             now = self.clock()
@@ -152,7 +150,7 @@ class Doorman:
                     self._learn(keys, strata)
                     tolls, look = self._tolls(keys), 2 * self.tally.kept + REFRESH
                 keeps = self._keeps(waits, tolls[block])
-                if block.start <= trial < block.stop:
+                if at <= trial < block.stop:
                     keeps[trial - at] = True
                 kept = np.flatnonzero(keeps) + at
             else:

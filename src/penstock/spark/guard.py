@@ -11,6 +11,7 @@ they need this package and NumPy.
 What a tuple waits depends on the clock, so a batch that is run again may shed other tuples.
 """
 
+import random
 import struct
 import threading
 import time
@@ -33,7 +34,7 @@ from penstock.spark.desk import Address, Desk
 from penstock.types import PenstockError
 
 KEY, ARRIVED, STRATUM = "_penstock_key", "_penstock_arrived", "_penstock_stratum"
-_NUMBERS = struct.Struct("<dd?")
+_NUMBERS = struct.Struct("<ddd")
 ERROR = 0.01
 """Of the sketches: 272 columns, some 9 kB a task."""
 OnError = Literal["fail", "skip"]
@@ -92,13 +93,13 @@ class Guard:
             self._running += 1
             return encoded(replace(self.orders, trial=self._tries(time.monotonic())))
 
-    def _tries(self, now: float) -> bool:
+    def _tries(self, now: float) -> float:
         """Trials take a tenth of the time at most, so that waits stay what they are to be."""
         every = max(self.latency, 10 * self.orders.sketch.mean)
         if now - self._last_trial < every:
-            return False
+            return -1.0
         self._last_trial = now
-        return True
+        return random.random()
 
     def news(self) -> "News":
         """What happened since last asked."""
