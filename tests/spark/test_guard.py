@@ -20,7 +20,8 @@ from penstock.las.doorman import Orders, Tally
 from penstock.sketch import Sketch
 from penstock.spark.desk import Address, Desk
 from penstock.spark.gate import Gate
-from penstock.spark.guard import Guard, News, decoded, encoded
+from penstock.spark.guard import Guard, News
+from penstock.spark.guard_task import decoded, encoded
 from penstock.spark.guards import _take_off
 from penstock.spark.keys import Keys
 from penstock.spark.site import Site
@@ -438,17 +439,31 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
     guard = Guard(spark, "shares", 1.0, 8)
     guard.orders = Orders(1.0, 3.0, Sketch(0.01))
     moved = -0.4
+    running: list[int] = []
     for begin, end, limit in (
         (1, 1, 3.0 + moved),
         (4, 1, 2.6 + moved / 4),
         (0, 3, 2.5 + 3 * moved / 4),  # heard of later, and still of the same four
         (1, 1, 2.2 + moved),
     ):
-        for _ in range(begin):
-            guard.answer()
-        guard.told.add([Tally(Sketch(0.01), kept=1, moved=moved)] * end)
+        running += [decoded(guard.answer())[0] for _ in range(begin)]
+        tally = Tally(Sketch(0.01), kept=1, moved=moved)
+        guard.told.add([(running.pop(), tally) for _ in range(end)])
         guard.report()
         assert guard.orders.limit == pytest.approx(limit)
+
+
+def test_tasks_that_died_do_not_share_the_limit_for_ever(spark: SparkSession) -> None:
+    guard = Guard(spark, "dead", 1.0, 4)
+    guard.orders = Orders(1.0, 3.0, Sketch(0.01))
+    for _ in range(3):
+        guard.answer()  # of whom nobody hears again
+    for _ in range(40):
+        before = guard.orders.limit
+        ticket, _ = decoded(guard.answer())
+        guard.told.add([(ticket, Tally(Sketch(0.01), kept=1, moved=-0.01))])
+        guard.report()
+    assert guard.orders.limit == pytest.approx(before - 0.01)
 
 
 def test_trials_come_once_in_a_latency_and_take_a_tenth_of_the_time(spark: SparkSession) -> None:
@@ -458,14 +473,14 @@ def test_trials_come_once_in_a_latency_and_take_a_tenth_of_the_time(spark: Spark
     assert all(place < 1.0 for place in places)
     guard.orders.sketch.add(1, 0.5)  # a tuple takes half a second: one in five
     assert [guard._tries(now) >= 0.0 for now in (6.0, 8.9, 9.0)] == [False, False, True]
-    assert decoded(guard.answer()).trial >= 0.0
-    assert decoded(guard.answer()).trial < 0.0
+    assert [decoded(guard.answer())[1].trial >= 0.0 for _ in range(2)] == [True, False]
 
 
 def test_orders_survive_the_way() -> None:
     sketch = Sketch(seed=4)
     sketch.add(17, 0.25)
-    again = decoded(encoded(Orders(0.1, 0.2, sketch, trial=0.3)))
+    ticket, again = decoded(encoded(7, Orders(0.1, 0.2, sketch, trial=0.3)))
+    assert ticket == 7
     assert (again.threshold, again.limit, again.trial) == (0.1, 0.2, 0.3)
     assert again.sketch.cost(17) == 0.25
 

@@ -26,7 +26,8 @@ from penstock.bench import harness as h
 from penstock.las.doorman import Doorman, Function, Orders
 from penstock.sketch import Words
 from penstock.spark.generate import Readings
-from penstock.spark.guard import Guard, MakeDoorman, with_costs
+from penstock.spark.guard import Guard
+from penstock.spark.guard_task import MakeDoorman, with_costs
 from penstock.spark.replay import replay
 from penstock.types import Bools, Floats
 

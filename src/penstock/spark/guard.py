@@ -2,64 +2,51 @@
 
     scored = site.guard(rides, score, key="model", latency="500ms", arrival="_arrival")
 
-Inside a task stands a ``Doorman``, who times the function, learns what each key costs and sheds in
-front of it. Tasks begin with the ``Orders`` in force, which they fetch from the driver's desk, and
-end with a ``Tally``, which reaches the driver through an accumulator: sketches are linear, so
-those of all partitions and batches add up. Executors may be processes or machines of their own;
-they need this package and NumPy.
+Inside a task (``guard_task``) stands a ``Doorman``, who times the function, learns what each key
+costs and sheds in front of it. Tasks begin with the ``Orders`` in force, which they fetch from the
+driver's desk, and end with a ``Tally``, which reaches the driver through an accumulator: sketches
+are linear, so those of all partitions and batches add up. Executors may be processes or machines of
+their own; they need this package and NumPy.
 
 What a tuple waits depends on the clock, so a batch that is run again may shed other tuples.
 """
 
+import itertools
 import random
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from math import inf
 from typing import Any, Literal
 
-import numpy as np
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
-from penstock.las.doorman import Costs, Doorman, Function, Orders, Tally
+from penstock.las.doorman import Function, Orders, Tally
 from penstock.sketch import Sketch
-from penstock.spark import arguments, fit
-from penstock.spark.desk import Address, Desk
+from penstock.spark import arguments
+from penstock.spark.desk import Desk
+from penstock.spark.guard_task import ARRIVED, KEY, STRATUM, MakeDoorman, Task, Told, encoded
 from penstock.types import PenstockError
 
-KEY, ARRIVED, STRATUM = "_penstock_key", "_penstock_arrived", "_penstock_stratum"
-_NUMBERS = struct.Struct("<ddd")
 ERROR = 0.01
 """Of the sketches: 272 columns, some 9 kB a task."""
+OUTLIVED = 8
+"""A task is taken for dead when so many times as many have begun after it as can run at once."""
 OnError = Literal["fail", "skip"]
-MakeDoorman = Callable[[Function, Orders, Callable[[], float]], Doorman]
 
 
-class _Tallies(AccumulatorParam[list[Tally]]):
-    def zero(self, value: list[Tally]) -> list[Tally]:
+class _ToldParam(AccumulatorParam[list[Told]]):
+    def zero(self, value: list[Told]) -> list[Told]:
         del value
         return []
 
-    def addInPlace(self, value1: list[Tally], value2: list[Tally]) -> list[Tally]:
+    def addInPlace(self, value1: list[Told], value2: list[Told]) -> list[Told]:
         value1.extend(value2)
         return value1
-
-
-def encoded(orders: Orders) -> bytes:
-    head = _NUMBERS.pack(orders.threshold, orders.limit, orders.trial)
-    return head + bytes(orders.sketch)
-
-
-def decoded(data: bytes) -> Orders:
-    sketch = Sketch.from_bytes(data[_NUMBERS.size :])
-    threshold, limit, trial = _NUMBERS.unpack_from(data)
-    return Orders(threshold, limit, sketch, trial)
 
 
 class Guard:
@@ -71,27 +58,33 @@ class Guard:
         self.name, self.latency, self.function = name, latency, function
         self.orders = Orders(latency, sketch=Sketch(ERROR))
         self._most_tasks = max(tasks, 1)
-        self._running = 0
-        """Tasks that have asked and not told; those that died among them stay."""
+        self._tickets = itertools.count()
+        self._running: set[int] = set()
+        """Tickets of tasks that have asked and not told."""
         self._beside = 0
         """The most that ran beside each other since none did."""
         self._last_trial = -inf
         self._lock = threading.Lock()
-        self._told: Accumulator[list[Tally]] = spark.sparkContext.accumulator([], _Tallies())
+        self._told: Accumulator[list[Told]] = spark.sparkContext.accumulator([], _ToldParam())
         self._total = Tally(Sketch())
         self._since = News()
 
     @property
-    def told(self) -> Accumulator[list[Tally]]:
+    def told(self) -> Accumulator[list[Told]]:
         return self._told
 
     def answer(self) -> bytes:
         """What a task that starts now is told."""
         self._hear()
         with self._lock:
-            self._beside = max(self._beside, self._running + 1) if self._running else 1
-            self._running += 1
-            return encoded(replace(self.orders, trial=self._tries(time.monotonic())))
+            ticket = next(self._tickets)
+            # a task that died never tells
+            outlived = ticket - OUTLIVED * self._most_tasks
+            self._running = {other for other in self._running if other > outlived}
+            self._beside = max(self._beside, len(self._running) + 1) if self._running else 1
+            self._running.add(ticket)
+            orders = replace(self.orders, trial=self._tries(time.monotonic()))
+            return encoded(ticket, orders)
 
     def _tries(self, now: float) -> float:
         """Trials take a tenth of the time at most, so that waits stay what they are to be."""
@@ -132,13 +125,13 @@ class Guard:
 
     def _hear(self) -> None:
         with self._lock:
-            tallies = self._told.value
-            count = len(tallies)
-            fresh, tallies[:count] = tallies[:count], []  # Spark's thread may append meanwhile
+            told = self._told.value
+            size = len(told)
+            fresh, told[:size] = told[:size], []  # Spark's thread may append meanwhile
             beside = max(min(self._beside, self._most_tasks), 1)
-            for tally in fresh:
+            for ticket, tally in fresh:
                 self._count(tally, beside)
-            self._running = max(self._running - count, 0)
+                self._running.discard(ticket)
 
     def _count(self, tally: Tally, beside: int = 1) -> None:
         """Of one of so many tasks that ran beside each other."""
@@ -180,87 +173,6 @@ class News:
     def costs(self) -> dict[int, float]:
         """Seconds a tuple."""
         return {name: seconds / count for name, (count, seconds) in self.timed.items()}
-
-
-@dataclass(frozen=True)
-class Task:
-    """The executors' half, one call a partition of a micro-batch."""
-
-    function: Function
-    address: Address
-    told: Accumulator[list[Tally]]
-    columns: tuple[str, ...]
-    """What comes out, besides the result."""
-    inputs: tuple[str, ...]
-    """What the function gets, as a dictionary."""
-    output: Any
-    """The field of the result, as Arrow has it."""
-    arrival: bool
-    strata: bool
-    skip_errors: bool
-    make: MakeDoorman | None = None
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        began, epoch = time.perf_counter(), time.time()
-        doorman = self._doorman(decoded(self.address.ask()))
-        for batch in batches:
-            arrived = np.full(batch.num_rows, began)
-            if self.arrival:
-                moments = batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
-                np.copyto(arrived, moments, where=~np.isnan(moments))
-            strata = batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None
-            places, results = doorman.admit(
-                batch.select(list(self.inputs)).to_pylist(),
-                batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64),
-                arrived,
-                strata,
-            )
-            try:
-                answers = self._column(results)
-            except Exception as error:  # whatever an answer makes Arrow, or its own methods, raise
-                if not self.skip_errors:
-                    raise self._complaint(error) from None
-                fits = np.array([self._fits(result) for result in results])
-                doorman.take_back(np.array(places)[~fits], strata)
-                places = np.array(places)[fits].tolist()
-                answers = self._column([r for r, fit in zip(results, fits, strict=True) if fit])
-            yield self._joined(batch, places, answers)
-        self.told.add([doorman.tally])
-
-    def _doorman(self, orders: Orders) -> Doorman:
-        if self.make is not None:
-            return self.make(self.function, orders, time.perf_counter)
-        return Doorman(self.function, orders, time.perf_counter, self.skip_errors)
-
-    def _column(self, results: list[Any]) -> Any:
-        arrow: Any = import_module("pyarrow")
-        column = arrow.array(results, self.output.type)
-        if fit.may_change(column.type):
-            for result, kept in zip(results, column.to_pylist(), strict=True):
-                if not fit.same(result, kept):
-                    raise ValueError(f"{result!r} would become {kept!r}")
-        return column
-
-    def _fits(self, result: Any) -> bool:
-        try:
-            self._column([result])
-        except Exception:
-            return False
-        return True
-
-    def _complaint(self, error: Exception) -> PenstockError:
-        return PenstockError(
-            f"guard: an answer of the function is no {self.output.type} for the column "
-            f"{self.output.name!r}; mend the function, or say output=...: {error}"
-        )
-
-    def _joined(self, batch: Any, places: list[int], answers: Any) -> Any:
-        arrow: Any = import_module("pyarrow")
-        kept = batch.select(list(self.columns))
-        if len(places) < batch.num_rows:
-            kept = kept.take(arrow.array(places, arrow.int64()))
-        schema = kept.schema.append(self.output)
-        return arrow.RecordBatch.from_arrays([*kept.columns, answers], schema=schema)
 
 
 def guarded(
@@ -331,12 +243,3 @@ def guarded(
     schema = StructType([*stream.schema.fields, *field.fields])
     marked = [column.alias(name) for name, column in extra.items() if column is not None]
     return stream.select("*", *marked).mapInArrow(run, schema)
-
-
-def with_costs(costs: Costs) -> MakeDoorman:
-    """Doormen who are told what keys cost, and learn nothing; for comparisons."""
-
-    def make(function: Function, orders: Orders, clock: Callable[[], float]) -> Doorman:
-        return Doorman(function, orders, clock, costs=costs)
-
-    return make

@@ -11,7 +11,8 @@ from penstock.las.doorman import Function
 from penstock.spark import arguments
 from penstock.spark.desk import Desk
 from penstock.spark.gate import Gate, Value
-from penstock.spark.guard import Guard, MakeDoorman, News, OnError, guarded
+from penstock.spark.guard import Guard, News, OnError, guarded
+from penstock.spark.guard_task import MakeDoorman
 from penstock.types import Batch, Count, PenstockError, Stratum
 
 _numbers = count()

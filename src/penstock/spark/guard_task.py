@@ -1,0 +1,125 @@
+"""The executors' half of a guard: what happens in one task, beside the user's function."""
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from pyspark.accumulators import Accumulator
+
+from penstock.las.doorman import Costs, Doorman, Function, Orders, Tally
+from penstock.sketch import Sketch
+from penstock.spark import fit
+from penstock.spark.desk import Address
+from penstock.types import PenstockError
+
+KEY, ARRIVED, STRATUM = "_penstock_key", "_penstock_arrived", "_penstock_stratum"
+_NUMBERS = struct.Struct("<Qddd")
+MakeDoorman = Callable[[Function, Orders, Callable[[], float]], Doorman]
+Told = tuple[int, Tally]
+"""What a task tells when it ends, with the ticket that it got when it began."""
+
+
+def encoded(ticket: int, orders: Orders) -> bytes:
+    head = _NUMBERS.pack(ticket, orders.threshold, orders.limit, orders.trial)
+    return head + bytes(orders.sketch)
+
+
+def decoded(data: bytes) -> tuple[int, Orders]:
+    sketch = Sketch.from_bytes(data[_NUMBERS.size :])
+    ticket, threshold, limit, trial = _NUMBERS.unpack_from(data)
+    return ticket, Orders(threshold, limit, sketch, trial)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One call a partition of a micro-batch."""
+
+    function: Function
+    address: Address
+    told: Accumulator[list[Told]]
+    columns: tuple[str, ...]
+    """What comes out, besides the result."""
+    inputs: tuple[str, ...]
+    """What the function gets, as a dictionary."""
+    output: Any
+    """The field of the result, as Arrow has it."""
+    arrival: bool
+    strata: bool
+    skip_errors: bool
+    make: MakeDoorman | None = None
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        began, epoch = time.perf_counter(), time.time()
+        ticket, orders = decoded(self.address.ask())
+        doorman = self._doorman(orders)
+        for batch in batches:
+            arrived = np.full(batch.num_rows, began)
+            if self.arrival:
+                moments = batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
+                np.copyto(arrived, moments, where=~np.isnan(moments))
+            strata = batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None
+            places, results = doorman.admit(
+                batch.select(list(self.inputs)).to_pylist(),
+                batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64),
+                arrived,
+                strata,
+            )
+            try:
+                answers = self._column(results)
+            except Exception as error:  # whatever an answer makes Arrow, or its own methods, raise
+                if not self.skip_errors:
+                    raise self._complaint(error) from None
+                fits = np.array([self._fits(result) for result in results])
+                doorman.take_back(np.array(places)[~fits], strata)
+                places = np.array(places)[fits].tolist()
+                answers = self._column([r for r, fit in zip(results, fits, strict=True) if fit])
+            yield self._joined(batch, places, answers)
+        self.told.add([(ticket, doorman.tally)])
+
+    def _doorman(self, orders: Orders) -> Doorman:
+        if self.make is not None:
+            return self.make(self.function, orders, time.perf_counter)
+        return Doorman(self.function, orders, time.perf_counter, self.skip_errors)
+
+    def _column(self, results: list[Any]) -> Any:
+        arrow: Any = import_module("pyarrow")
+        column = arrow.array(results, self.output.type)
+        if fit.may_change(column.type):
+            for result, kept in zip(results, column.to_pylist(), strict=True):
+                if not fit.same(result, kept):
+                    raise ValueError(f"{result!r} would become {kept!r}")
+        return column
+
+    def _fits(self, result: Any) -> bool:
+        try:
+            self._column([result])
+        except Exception:
+            return False
+        return True
+
+    def _complaint(self, error: Exception) -> PenstockError:
+        return PenstockError(
+            f"guard: an answer of the function is no {self.output.type} for the column "
+            f"{self.output.name!r}; mend the function, or say output=...: {error}"
+        )
+
+    def _joined(self, batch: Any, places: list[int], answers: Any) -> Any:
+        arrow: Any = import_module("pyarrow")
+        kept = batch.select(list(self.columns))
+        if len(places) < batch.num_rows:
+            kept = kept.take(arrow.array(places, arrow.int64()))
+        schema = kept.schema.append(self.output)
+        return arrow.RecordBatch.from_arrays([*kept.columns, answers], schema=schema)
+
+
+def with_costs(costs: Costs) -> MakeDoorman:
+    """Doormen who are told what keys cost, and learn nothing; for comparisons."""
+
+    def make(function: Function, orders: Orders, clock: Callable[[], float]) -> Doorman:
+        return Doorman(function, orders, clock, costs=costs)
+
+    return make
