@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.las.doorman import Doorman, Orders, Tally
-from penstock.sketch import Sketch, fingerprints
+from penstock.sketch import Sketch, Words, fingerprints
 from penstock.types import Floats
 
 COSTS = np.array([0.001, 0.005, 0.025])
@@ -24,9 +24,18 @@ class Clock:
 
 
 def _batches(
-    seconds: float, overload: float, seed: int, costs: Floats, threshold: float, tasks: int = 1
+    seconds: float,
+    overload: float,
+    seed: int,
+    costs: Floats,
+    threshold: float,
+    noise: float = 0.0,
+    told: bool = False,
 ) -> tuple[list[Tally], Orders]:
-    """Micro-batches as Spark runs them: each takes what arrived while the one before it ran."""
+    """Micro-batches as Spark runs them: each takes what arrived while the one before it ran.
+
+    Tuples of a key differ in cost by ``noise``, and doormen who are ``told`` know the key's mean.
+    """
     rng, clock = np.random.default_rng(seed), Clock()
     orders = Orders(threshold, sketch=Sketch(0.01))
     gap = float(costs.mean()) / overload
@@ -34,8 +43,13 @@ def _batches(
     arrival, end = clock.now, clock.now + seconds
 
     def function(row: int) -> int:
-        clock.now += costs[row]
+        clock.now += costs[row] * rng.lognormal(-0.5 * noise**2, noise)
         return row * 10
+
+    known = dict(zip(fingerprints(np.arange(costs.size)).tolist(), costs, strict=True))
+
+    def means(keys: Words) -> Floats:
+        return np.array([known[key] for key in keys.tolist()])
 
     while clock.now < end:
         count = max(int((clock.now - arrival) / gap), 1)
@@ -43,12 +57,12 @@ def _batches(
         clock.now = max(clock.now, float(arrived[-1]))
         arrival += gap * count
         rows = rng.integers(0, costs.size, count)
-        doorman = Doorman(function, orders, clock)
+        doorman = Doorman(function, orders, clock, costs=means if told else None)
         places, results = doorman.admit(rows.tolist(), fingerprints(rows), arrived, rows)
         assert results == (rows[places] * 10).tolist()
         assert doorman.tally.arrived == count
         tallies.append(doorman.tally)
-        orders = orders.after(doorman.tally, tasks)
+        orders = orders.after(doorman.tally, 1)
     return tallies, orders
 
 
@@ -137,6 +151,20 @@ def test_one_tuple_from_long_ago_does_not_close_the_door() -> None:
 def test_costs_are_learnt() -> None:
     _, orders = _batches(20.0, 1.2, 4, COSTS, 0.2)
     assert np.allclose(orders.sketch.costs(fingerprints(np.arange(3))), COSTS, rtol=0.05)
+
+
+def test_who_learns_sheds_as_little_as_who_is_told_the_mean_of_each_key() -> None:
+    """What is in a key is learnt to the full; what is not, nobody can know."""
+    shed = {}
+    for told in (False, True):
+        late = [
+            tally
+            for seed in range(4)
+            for tally in _batches(40.0, 1.5, seed, COSTS, 0.3, noise=0.8, told=told)[0][10:]
+        ]
+        shed[told] = sum(t.shed for t in late) / sum(t.arrived for t in late)
+    assert shed[True] > 0.05
+    assert shed[False] <= shed[True] + 0.02
 
 
 def test_a_fast_function_is_timed_in_blocks() -> None:
