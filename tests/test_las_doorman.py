@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from penstock.las.doorman import Doorman, Orders, Tally
 from penstock.sketch import Sketch, Words, fingerprints
-from penstock.types import Floats
+from penstock.types import Floats, Ints
 
 COSTS = np.array([0.001, 0.005, 0.025])
 
@@ -21,6 +22,11 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def _made(rows: Sequence[int] | Ints) -> Callable[[Ints], list[int]]:
+    """Rows that there are already."""
+    return lambda places: np.asarray(rows)[places].tolist()
 
 
 def _batches(
@@ -58,7 +64,7 @@ def _batches(
         arrival += gap * count
         rows = rng.integers(0, costs.size, count)
         doorman = Doorman(function, orders, clock, costs=means if told else None)
-        places, results = doorman.admit(rows.tolist(), fingerprints(rows), arrived, rows)
+        places, results = doorman.admit(_made(rows), fingerprints(rows), arrived, rows)
         assert results == (rows[places] * 10).tolist()
         assert doorman.tally.arrived == count
         tallies.append(doorman.tally)
@@ -115,7 +121,7 @@ def test_a_dear_key_that_turns_up_in_a_calm_is_not_shed() -> None:
         for row in (0, 0, 0, 1):
             doorman = Doorman(function, orders, clock)
             rows = np.full(3, row)
-            places, _ = doorman.admit(rows.tolist(), fingerprints(rows), np.full(3, clock.now))
+            places, _ = doorman.admit(_made(rows), fingerprints(rows), np.full(3, clock.now))
             assert len(places) == 3
             orders = orders.after(doorman.tally, 1)
 
@@ -131,7 +137,7 @@ def test_a_hiccup_before_a_dear_key_turns_up_sheds_nothing() -> None:
     for row, late in ((1, 0.6), (0, 0.0), (0, 0.0), (1, 0.0), (0, 0.0)):
         doorman = Doorman(function, orders, clock)
         rows = np.array([row])
-        places, _ = doorman.admit([row], fingerprints(rows), np.array([clock.now - late]))
+        places, _ = doorman.admit(_made([row]), fingerprints(rows), np.array([clock.now - late]))
         assert len(places) == 1
         orders = replace(orders.after(doorman.tally, 1), trial=-1.0)
 
@@ -143,7 +149,7 @@ def test_one_tuple_from_long_ago_does_not_close_the_door() -> None:
         doorman = Doorman(lambda row: row, orders, clock)
         moments = np.full(10, clock.now)
         moments[4] += arrived
-        places, _ = doorman.admit(list(range(10)), fingerprints(np.arange(10)), moments)
+        places, _ = doorman.admit(_made(list(range(10))), fingerprints(np.arange(10)), moments)
         assert len(places) == (10 if arrived == 0.0 else 9)
         orders = orders.after(doorman.tally, 1)
 
@@ -182,11 +188,27 @@ def test_a_fast_function_is_timed_in_blocks() -> None:
 
     doorman = Doorman(function, Orders(1.0), clocked)
     rows = list(range(20_000))
-    places, _ = doorman.admit(rows, fingerprints(np.array(rows)), np.full(20_000, clock.now))
+    places, _ = doorman.admit(_made(rows), fingerprints(np.array(rows)), np.full(20_000, clock.now))
     assert len(places) == 20_000
     assert calls < 0.25 * 20_000
     assert doorman.tally.sketch.tuples < 20_000 / 4
     assert doorman.tally.sketch.mean == pytest.approx(1e-5)
+
+
+def test_only_rows_that_are_kept_are_made_and_making_them_is_part_of_their_cost() -> None:
+    clock, orders, made = Clock(), Orders(0.1, 0.1, Sketch(0.01), trial=-1.0), 0
+
+    def rows(places: Ints) -> list[int]:
+        nonlocal made
+        made += places.size
+        clock.now += 0.02 * places.size
+        return [0] * places.size
+
+    doorman = Doorman(lambda row: row, orders, clock)
+    places, _ = doorman.admit(rows, fingerprints(np.zeros(50, dtype=int)), np.full(50, clock.now))
+    assert made == len(places) < 50
+    assert doorman.tally.sketch.mean == pytest.approx(0.02)
+    assert doorman.tally.busy == pytest.approx(0.02 * made)
 
 
 def test_errors_are_skipped_and_counted_or_raised() -> None:
@@ -195,11 +217,12 @@ def test_errors_are_skipped_and_counted_or_raised() -> None:
 
     keys, arrived = fingerprints(np.arange(4)), np.full(4, 100.0)
     doorman = Doorman(function, Orders(1.0), Clock(), skip_errors=True)
-    places, results = doorman.admit([0, 1, 2, 0], keys, arrived)
+    places, results = doorman.admit(_made([0, 1, 2, 0]), keys, arrived)
     assert (places, results) == ([1, 2], [1.0, 0.5])
     assert (doorman.tally.kept, doorman.tally.failed, doorman.tally.shed) == (2, 2, 0)
+    assert doorman.tally.error == "ZeroDivisionError: division by zero"
     with pytest.raises(ZeroDivisionError):
-        Doorman(function, Orders(1.0), Clock()).admit([0], keys[:1], arrived[:1])
+        Doorman(function, Orders(1.0), Clock()).admit(_made([0]), keys[:1], arrived[:1])
 
 
 def test_a_task_on_trial_learns_although_its_tuples_are_all_late() -> None:
@@ -208,8 +231,8 @@ def test_a_task_on_trial_learns_although_its_tuples_are_all_late() -> None:
     for trial, kept in ((0.0, [0]), (0.4, [1]), (0.99, [2]), (-1.0, [])):
         doorman = Doorman(lambda row: row, Orders(0.1, 0.1, trial=trial), clock)
         keys, arrived = fingerprints(np.arange(3)), np.full(3, clock.now - 60)
-        assert doorman.admit([1, 2, 3], keys, arrived)[0] == kept
-        assert doorman.admit([1, 2, 3], keys, arrived)[0] == []  # once a task
+        assert doorman.admit(_made([1, 2, 3]), keys, arrived)[0] == kept
+        assert doorman.admit(_made([1, 2, 3]), keys, arrived)[0] == []  # once a task
 
 
 def test_what_a_key_cost_once_is_forgotten() -> None:
@@ -231,7 +254,7 @@ def test_what_a_key_cost_once_is_forgotten() -> None:
         arrival = clock.now
         trial = rng.random() if batch % 2 == 0 else -1.0
         doorman = Doorman(function, replace(orders, trial=trial), clock)
-        _, results = doorman.admit(rows.tolist(), fingerprints(rows), arrived)
+        _, results = doorman.admit(_made(rows), fingerprints(rows), arrived)
         orders = orders.after(doorman.tally, 1)
         kept.append((results.count(7), int((rows == 7).sum())))
     ran, came = np.array(kept[-100:]).sum(axis=0)
@@ -263,7 +286,7 @@ def test_small_tasks_do_not_let_the_wait_grow(size: int) -> None:
         clock.now = max(clock.now, arrival)
         doorman = Doorman(function, replace(orders, trial=trial), clock)
         arrived = np.asarray(arrival + gap * np.arange(size), dtype=np.float64)
-        doorman.admit(rows.tolist(), fingerprints(rows), arrived)
+        doorman.admit(_made(rows), fingerprints(rows), arrived)
         orders = orders.after(doorman.tally, 1)
         arrival += gap * size
         if batch > 2000:
@@ -285,7 +308,7 @@ def test_a_limit_that_is_too_low_rises_again() -> None:
     for _ in range(60):
         doorman = Doorman(function, orders, clock)
         arrived = np.full(20, clock.now - 0.5)
-        places, _ = doorman.admit(rows.tolist(), fingerprints(rows), arrived)
+        places, _ = doorman.admit(_made(rows), fingerprints(rows), arrived)
         orders = orders.after(doorman.tally, 1)
     assert len(places) == 20
 
@@ -300,7 +323,7 @@ def test_known_costs_replace_what_is_learnt() -> None:
     sketch = Sketch()
     sketch.add(1, 0.25)
     doorman = Doorman(lambda row: row, Orders(1.0, 1.0, sketch), Clock(), costs=costs)
-    places, _ = doorman.admit([1, 2], fingerprints(np.arange(2)), np.full(2, 98.0))
+    places, _ = doorman.admit(_made([1, 2]), fingerprints(np.arange(2)), np.full(2, 98.0))
     assert asked
     assert len(places) == 1  # and 0.5 is too dear for the second
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
@@ -137,6 +139,7 @@ def test_an_error_is_skipped_and_counted(spark: SparkSession, site: Site, tmp_pa
     assert sorted(row["inverse"] for row in rows) == [1 / 4, 1 / 3, 1 / 2, 1.0]
     (report,) = site.report()["guards"]
     assert (report["kept"], report["failed"]) == (4, 1)
+    assert report["last_error"] == "ZeroDivisionError: float division by zero"
 
 
 def test_costs_reach_the_controller_by_stratum(
@@ -160,7 +163,7 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
     wrong: list[tuple[str, Callable[[], DataFrame]]] = [
         ("key: at least one column", lambda: site.guard(stream, doubled, key=[], latency="1s")),
         (
-            "function: expected a function of a row",
+            "expected a plain Python function of a row",
             lambda: site.guard(stream, None, key="kind", latency="1s"),  # type: ignore[arg-type]
         ),
         (
@@ -191,6 +194,12 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
         ("output: an answer can be missing", lambda: _guard(site, stream, output="r int not null")),
         ("column 'KIND' already", lambda: _guard(site, stream, output="KIND double")),
         ("arrival: one column", lambda: _guard(site, stream, arrival=["n"])),
+        ("a plain Python function", lambda: _guard(site, stream, function=sf.udf(lambda row: row))),
+        ("return the value itself", lambda: _guard(site, stream, function=later)),
+        ("return the value itself", lambda: _guard(site, stream, function=Several())),
+        ("rename 'a.b'", lambda: _guard(site, stream.withColumn("a.b", sf.lit(1)))),
+        ("rename 'n'", lambda: _guard(site, stream.select("*", "n"))),
+        ("key: .*MAP", lambda: _guard(site, stream, key=sf.create_map("kind", "n"))),
         (
             "are its own; rename your column",
             lambda: _guard(site, stream.withColumnRenamed("n", "_penstock_key")),
@@ -202,7 +211,17 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
 
 
 def _guard(site: Site, stream: Any, **options: Any) -> DataFrame:
-    return site.guard(stream, doubled, **{"key": "kind", "latency": "1s", **options})
+    function = options.pop("function", doubled)
+    return site.guard(stream, function, **{"key": "kind", "latency": "1s", **options})
+
+
+async def later(row: Mapping[str, Any]) -> float:
+    return doubled(row)
+
+
+class Several:
+    def __call__(self, row: Mapping[str, Any]) -> Iterator[float]:
+        yield doubled(row)
 
 
 def test_costs_of_several_guards_add_up(spark: SparkSession, site: Site, tmp_path: Path) -> None:
@@ -227,6 +246,11 @@ def test_costs_of_several_guards_add_up(spark: SparkSession, site: Site, tmp_pat
         ("r map<string,int>", {"a": 0.5}),
         ("r float", 1e300),
         ("r struct<a:int,b:int>", Row(b=2, a=1)),
+        ("r date", datetime(2024, 1, 1, 23, 59)),
+        ("r struct<d:date>", {"d": 5}),
+        ("r timestamp_ntz", datetime(2024, 1, 1, 12, tzinfo=timezone(timedelta(hours=5)))),
+        ("r array<string>", "ab"),
+        ("r array<double>", b"ab"),
         ("r array<double>", Series([1.0, 2.0], index=[5, 6])),
         ("r array<double>", Series([1.0, 2.0], index=[1, 0])),
     ],
@@ -241,12 +265,19 @@ def test_nothing_of_an_answer_is_lost_in_silence(
     assert _all(spark, guarded, f"guard_lost_{len(str(answer))}") == []
     (report,) = site.report()["guards"]
     assert (report["kept"], report["failed"]) == (0, 3)
+    assert report["last_error"]
 
 
 def test_nested_answers_arrive(spark: SparkSession, site: Site, tmp_path: Path) -> None:
-    whole = {"a": 1, "b": [1, None], "c": {"x": 2}}
+    whole = {
+        "a": 1,
+        "b": [1, None],
+        "c": {"x": 2},
+        "d": date(2024, 5, 6),
+        "t": datetime(2024, 5, 6, 7),
+    }
     answers = [whole, {"a": 1}, None]
-    output = "r struct<a:int,b:array<int>,c:map<string,int>>"
+    output = "r struct<a:int,b:array<int>,c:map<string,int>,d:date,t:timestamp_ntz>"
     guarded = site.guard(
         _stream(spark, tmp_path, 1, 3),
         lambda row: answers[row["n"]],
@@ -255,7 +286,7 @@ def test_nested_answers_arrive(spark: SparkSession, site: Site, tmp_path: Path) 
         output=output,
     )
     found = {row["n"]: row["r"] and row["r"].asDict() for row in _all(spark, guarded, "nested")}
-    assert found == {0: whole, 1: {"a": 1, "b": None, "c": None}, 2: None}
+    assert found == {0: whole, 1: {**dict.fromkeys(whole), "a": 1}, 2: None}
 
 
 def failing(row: Mapping[str, Any]) -> float:
@@ -425,11 +456,28 @@ def test_a_function_that_stops_an_iteration_fails_as_any_other(
         _all(spark, guarded, "guard_stop")
 
 
-def test_empty_tasks_tell_nothing(spark: SparkSession) -> None:
-    guard = Guard(spark, "empty", 1.0, 2)
-    before = guard.orders
-    guard._count(Tally(Sketch(0.01)))
-    assert guard.orders is before
+def test_empty_tasks_neither_ask_nor_tell(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    """Else they would take the trials that others need, where all tuples are late."""
+    long_ago = sf.lit("2001-01-01").cast("timestamp")
+    stream = _stream(spark, tmp_path, 1, 40).withColumn("at", long_ago).repartition(8, sf.lit(1))
+    guarded = site.guard(stream, doubled, key="kind", latency="1h", arrival="at", inputs=["n"])
+    assert len(_all(spark, guarded, "guard_empty")) == 1
+
+
+def test_what_another_query_learnt_of_the_gate_is_not_told(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    """A query is stopped, and another begins at its gate, with a function that is quicker."""
+    gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
+    _run(site, site.guard(gated, work, key="kind", latency="1h", inputs=["kind", "n"]), "before")
+    told = _told(site)
+    site.recent.clear()
+    _run(site, site.guard(gated, doubled, key="kind", latency="1h", inputs=["n"]), "after")
+    assert _told(site)["slow"] < 0.01 < told["slow"]
+
+
+def _told(site: Site) -> dict[str, float]:
+    return {s.group: cost for batch in site.recent for s, cost in batch.costs.items()}
 
 
 def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
@@ -500,3 +548,17 @@ def test_the_desk_answers_those_who_know_the_token() -> None:
         desk.close()
     with pytest.raises(ConnectionError, match=r"guard: nobody answers .* its site has stopped"):
         address.ask()
+
+
+def test_the_desk_answers_hundreds_that_come_together() -> None:
+    """Tasks of a large cluster do. Who is turned away tries again after a second."""
+    desk = Desk("127.0.0.1", "127.0.0.1")
+    try:
+        address = desk.serve("guard", lambda: b"orders" * 1000)
+        began = time.perf_counter()
+        with ThreadPoolExecutor(200) as pool:
+            answers = list(pool.map(lambda _: address.ask(), range(200)))
+        assert time.perf_counter() - began < 0.9
+        assert set(answers) == {b"orders" * 1000}
+    finally:
+        desk.close()

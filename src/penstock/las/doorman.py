@@ -37,10 +37,13 @@ PACE = 0.05
 SWING = 15.0
 """How far all tuples of a time τ together may move it. What is decided now is felt when the next
 micro-batch comes: a limit that moves with each of a hundred thousand fast tuples swings."""
+LONGEST_COMPLAINT = 300
 MEMORY, MEMORY_SECONDS = 2048, 5.0
 """Half of what was learnt is forgotten after so many tuples, and after as much work."""
 
 Function = Callable[[Any], Any]
+Rows = Callable[[Ints], Sequence[Any]]
+"""The rows at these places, made when they are asked for: a row that is shed need not be made."""
 Costs = Callable[[Words], Floats]
 
 
@@ -92,6 +95,8 @@ class Tally:
     """By fingerprint of a stratum: tuples that came."""
     lost: dict[int, int] = field(default_factory=dict)
     """And those that were shed, or failed."""
+    error: str = ""
+    """What the function, or whoever had to do with its answer, last complained of."""
 
     @property
     def arrived(self) -> int:
@@ -124,12 +129,12 @@ class Doorman:
 
     def admit(
         self,
-        rows: Sequence[Any],
+        rows: Rows,
         keys: Words,
         arrived: Floats,
         strata: Ints | None = None,
     ) -> tuple[list[int], list[Any]]:
-        """Which of the rows were kept, and what the function made of them.
+        """Which of the rows were kept, a row for each key, and what the function made of them.
 
         ``arrived`` is in the time of the clock, and ``strata`` are fingerprints of what the rows
         are to be reported by.
@@ -139,9 +144,9 @@ class Doorman:
         results: list[Any] = []
         tolls: Floats | None = None
         at = look = 0
-        trial = int(self._trial * len(rows)) if self._trial >= 0.0 else -1
+        trial = int(self._trial * keys.size) if self._trial >= 0.0 else -1
         self._trial = -1.0
-        while at < len(rows):
+        while at < keys.size:
             block = slice(at, at + self._block_size())
             now = self.clock()
             waits = self.waits(now, arrived[block])
@@ -154,9 +159,9 @@ class Doorman:
                     keeps[trial - at] = True
                 kept = np.flatnonzero(keeps) + at
             else:
-                kept = np.arange(at, min(block.stop, len(rows)))
+                kept = np.arange(at, min(block.stop, keys.size))
             self._run(rows, kept, now, arrived, places, results)
-            self.tally.shed += min(block.stop, len(rows)) - at - kept.size
+            self.tally.shed += waits.size - kept.size
             at = block.stop
         self._learn(keys, strata)
         if tolls is not None and self.tally.kept <= 1:
@@ -166,8 +171,9 @@ class Doorman:
             _add_up(self.tally.lost, np.delete(strata, places))
         return places, results
 
-    def take_back(self, places: Ints, strata: Ints | None) -> None:
+    def take_back(self, places: Ints, strata: Ints | None, error: str) -> None:
         """Rows whose answers turned out to be of no use: they failed."""
+        self.tally.error = error
         self.tally.waited *= 1.0 - places.size / max(self.tally.kept, 1)
         self.tally.kept -= places.size
         self.tally.failed += places.size
@@ -204,7 +210,7 @@ class Doorman:
 
     def _run(
         self,
-        rows: Sequence[Any],
+        rows: Rows,
         kept: Ints,
         start: float,
         arrived: Floats,
@@ -213,40 +219,46 @@ class Doorman:
     ) -> None:
         if not kept.size:
             return
-        chosen = kept.tolist()
+        chosen = rows(kept)
         each = self._pace >= LEARN_ALL or self._blocks % SAMPLE == 0 or self.skip_errors
         waited = kept.size * start - float(arrived[kept].sum())
         if each:
-            good, costs = self._one_by_one(rows, chosen, start, results)
+            good, costs = self._one_by_one(chosen, start, results)
             self._timed.append((kept, costs))
+            places += kept[good].tolist()
             waited += float(np.cumsum(costs)[:-1].sum())
             self._count(kept.size, len(good), float(costs.sum()), waited)
         else:
-            good = chosen
-            results += [self.function(rows[place]) for place in chosen]
+            results += [self.function(row) for row in chosen]
+            places += kept.tolist()
             took = self.clock() - start
             waited += took * (kept.size - 1) / 2
             self._count(kept.size, kept.size, took, waited)
-        places += good
 
     def _one_by_one(
-        self, rows: Sequence[Any], chosen: list[int], start: float, results: list[Any]
+        self, rows: Sequence[Any], start: float, results: list[Any]
     ) -> tuple[list[int], Floats]:
-        """Which of them the function did not choke on, and what each of them took."""
-        function, clock, done = self.function, self.clock, []
+        """Which of them the function did not choke on, and what each of them took.
+
+        Making the rows began at ``start``; each of them bears its part of that.
+        """
+        function, clock = self.function, self.clock
+        done = [clock()]
+        making = (done[0] - start) / len(rows)
         good: list[int] = []
-        for place in chosen:
+        for place, row in enumerate(rows):
             try:
-                result = function(rows[place])
-            except Exception:
+                result = function(row)
+            except Exception as error:
                 if not self.skip_errors:
                     raise
                 self.tally.failed += 1
+                self.tally.error = complaint(error)
             else:
                 good.append(place)
                 results.append(result)
             done.append(clock())
-        return good, np.diff(np.array(done), prepend=start)
+        return good, np.diff(np.array(done)) + making
 
     def _count(self, ran: int, good: int, took: float, waited: float) -> None:
         """A block of ``ran`` tuples that waited so long in sum; ``good`` of them came out."""
@@ -293,3 +305,9 @@ class Doorman:
 def _add_up(counts: dict[int, int], strata: Ints) -> None:
     for name, count in zip(*np.unique(strata, return_counts=True), strict=True):
         counts[int(name)] = counts.get(int(name), 0) + int(count)
+
+
+def complaint(error: Exception) -> str:
+    """In a line, for a report."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= LONGEST_COMPLAINT else text[: LONGEST_COMPLAINT - 1] + "…"

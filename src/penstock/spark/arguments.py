@@ -1,5 +1,6 @@
 """What users hand to a site: refused at once where it makes no sense, with what to do."""
 
+import inspect
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -109,12 +110,26 @@ def some_columns(
     return found
 
 
+NO_ANSWER = (
+    inspect.iscoroutinefunction,
+    inspect.isgeneratorfunction,
+    inspect.isasyncgenfunction,
+)
+
+
 def guardable(
     stream: DataFrame, function: object, inputs: Sequence[str], on_error: str
 ) -> list[str]:
     """The columns of a stream that a function can be guarded on."""
-    if not callable(function):
-        raise PenstockError(f"function: expected a function of a row, found {function!r}")
+    if not callable(function) or hasattr(function, "evalType"):
+        raise PenstockError(
+            f"function: expected a plain Python function of a row, found {function!r}"
+        )
+    called = function if inspect.isroutine(function) else type(function).__call__
+    if any(kind(called) for kind in NO_ANSWER):
+        raise PenstockError(
+            f"function: {function!r} is a coroutine or a generator; return the value itself"
+        )
     listed = isinstance(inputs, Sequence) and not isinstance(inputs, str)
     if not listed or not all(isinstance(name, str) for name in inputs):
         raise PenstockError(f"inputs: a list of names such as ['kind'], not {inputs!r}")
@@ -125,7 +140,23 @@ def guardable(
             "a guard needs a streaming DataFrame (spark.readStream...); on a batch, use mapInArrow"
         )
     columns("inputs", inputs, stream.columns)
+    for name in stream.columns:
+        if stream.columns.count(name) > 1 or "." in name:
+            raise PenstockError(
+                f"guard: Spark's mapInArrow takes no two columns of one name, and none with a dot; "
+                f"rename {name!r}"
+            )
     return list(stream.columns)
+
+
+def hashed(key: tuple[Column, ...], stream: DataFrame) -> Column:
+    """A fingerprint of the key."""
+    fingerprint = sf.xxhash64(*key)
+    try:
+        stream.select(fingerprint)
+    except PySparkException as error:
+        raise PenstockError(f"key: {told(error)}") from None
+    return fingerprint
 
 
 def moment(stream: DataFrame, given: str | Column, known: Sequence[str]) -> Column:
@@ -243,9 +274,14 @@ def names_of(stream: DataFrame) -> list[str]:
     return list(stream.columns)
 
 
+def plan_of(frame: DataFrame) -> str:
+    """What Spark makes of it, as text."""
+    return str(cast(Any, frame)._jdf.queryExecution().analyzed().toString())
+
+
 def gates_in(frame: DataFrame, gates: Iterable[Gate]) -> list[Gate]:
     """Those of these gates that a stream went through."""
-    plan = cast(Any, frame)._jdf.queryExecution().analyzed().toString()
+    plan = plan_of(frame)
     return [gate for gate in gates if f"CollectMetrics {gate.name}," in plan]
 
 

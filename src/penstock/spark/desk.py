@@ -32,19 +32,18 @@ class Address:
 
     def ask(self) -> bytes:
         try:
-            connection = socket.create_connection((self.host, self.port), PATIENCE)
+            with socket.create_connection((self.host, self.port), PATIENCE) as connection:
+                name = self.name.encode()
+                connection.sendall(self.token + _LENGTH.pack(len(name)) + name)
+                stream = connection.makefile("rb")
+                (size,) = _LENGTH.unpack(_exactly(stream.read, _LENGTH.size))
+                return _exactly(stream.read, size)
         except OSError as error:
             raise ConnectionError(
                 f"{self.name}: nobody answers at {self.host}:{self.port} ({error}). Either its "
                 "site has stopped, and the query should have stopped before, or executors do not "
                 "reach the driver"
             ) from None
-        with connection:
-            name = self.name.encode()
-            connection.sendall(self.token + _LENGTH.pack(len(name)) + name)
-            stream = connection.makefile("rb")
-            (size,) = _LENGTH.unpack(_exactly(stream.read, _LENGTH.size))
-            return _exactly(stream.read, size)
 
 
 class Desk:
@@ -77,6 +76,8 @@ class Desk:
 class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
+    request_queue_size = 1024
+    """Tasks begin together. Those that the usual queue of 5 turns away try again after a second."""
     desk: Desk
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -1,11 +1,13 @@
 """Is a function's answer what became of it in a column? Arrow changes some without a word.
 
 A fraction in an integer column is cut off, a number that is too large for a single becomes
-infinite, a field that a structure does not have is left out, and values with names go by their
-order. All of these count as answers that do not fit.
+infinite, a field that a structure does not have is left out, values with names go by their order,
+a text is taken for a list of letters, a number for a time, and a time for a date. All of these
+count as answers that do not fit.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
 from importlib import import_module
 from math import isclose, isnan
 from typing import Any
@@ -19,6 +21,7 @@ def may_change(kind: Any) -> bool:
         or types.is_float32(kind)
         or types.is_nested(kind)
         or types.is_float16(kind)
+        or types.is_temporal(kind)
     )
 
 
@@ -28,10 +31,14 @@ def same(given: Any, kept: Any) -> bool:
     if isinstance(kept, dict):
         return _same_fields(given, kept)
     if isinstance(kept, list | tuple):
+        if isinstance(given, str | bytes):
+            return False
         items = list(given.items()) if isinstance(given, Mapping) else list(given)
         return len(items) == len(kept) and all(map(same, items, kept))
     if isinstance(kept, float):
         return isclose(float(given), kept, rel_tol=1e-6) or isnan(kept)
+    if isinstance(kept, date | timedelta):  # a datetime is a date, too
+        return isinstance(given, datetime) == isinstance(kept, datetime) and bool(given == kept)
     return not isinstance(kept, int) or bool(given == kept)
 
 

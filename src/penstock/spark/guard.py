@@ -15,6 +15,7 @@ import itertools
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -22,7 +23,6 @@ from typing import Any, Literal
 
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from penstock.las.doorman import Function, Orders, Tally
@@ -36,6 +36,8 @@ ERROR = 0.01
 """Of the sketches: 272 columns, some 9 kB a task."""
 OUTLIVED = 8
 """A task is taken for dead when so many times as many have begun after it as can run at once."""
+RECENT_SECONDS = 30.0
+"""What a report calls recent."""
 OnError = Literal["fail", "skip"]
 
 
@@ -68,6 +70,8 @@ class Guard:
         self._told: Accumulator[list[Told]] = spark.sparkContext.accumulator([], _ToldParam())
         self._total = Tally(Sketch())
         self._since = News()
+        self._recent: deque[tuple[float, int, int, float]] = deque()
+        """When it was told, how many were kept and shed, and for how long the former waited."""
 
     @property
     def told(self) -> Accumulator[list[Told]]:
@@ -105,6 +109,7 @@ class Guard:
         self._hear()
         total = self._total
         served = max(total.kept, 1)
+        kept, shed, waited = self._of_late(time.monotonic())
         return {
             "guard": self.name,
             "function": self.function,
@@ -116,7 +121,18 @@ class Guard:
             "mean_wait_ms": 1000 * total.waited / served,
             "mean_cost_ms": 1000 * total.busy / max(total.kept + total.failed, 1),
             "latency_ms": 1000 * self.latency,
+            "recent_wait_ms": 1000 * waited / max(kept, 1),
+            "recent_shed_share": shed / max(kept + shed, 1),
+            "last_error": total.error or None,
         }
+
+    def _of_late(self, now: float) -> tuple[int, int, float]:
+        """Kept, shed and waited in the last half minute."""
+        with self._lock:
+            while self._recent and self._recent[0][0] < now - RECENT_SECONDS:
+                self._recent.popleft()
+            kept, shed, waited = (sum(each[place] for each in self._recent) for place in (1, 2, 3))
+        return int(kept), int(shed), waited
 
     def cost_of(self, fingerprint: int) -> float:
         """Seconds that a tuple with this ``xxhash64`` of its key is expected to take."""
@@ -135,8 +151,6 @@ class Guard:
 
     def _count(self, tally: Tally, beside: int = 1) -> None:
         """Of one of so many tasks that ran beside each other."""
-        if not tally.arrived:  # an empty task tells nothing
-            return
         self.orders = self.orders.after(tally, beside)
         total = self._total
         total.kept += tally.kept
@@ -144,6 +158,8 @@ class Guard:
         total.failed += tally.failed
         total.waited += tally.waited
         total.busy += tally.busy
+        total.error = tally.error or total.error
+        self._recent.append((time.monotonic(), tally.kept, tally.shed, tally.waited))
         self._since.count(tally)
 
 
@@ -213,7 +229,7 @@ def guarded(
             f"guard: the names {KEY}, {ARRIVED} and {STRATUM} are its own; rename your column"
         )
     extra: Mapping[str, Column | None] = {
-        KEY: sf.xxhash64(*key),
+        KEY: arguments.hashed(key, stream),
         ARRIVED: None if arrival is None else arrival.cast("timestamp").cast("double"),
         STRATUM: stratum,
     }

@@ -4,17 +4,18 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from pyspark.accumulators import Accumulator
 
-from penstock.las.doorman import Costs, Doorman, Function, Orders, Tally
+from penstock.las.doorman import Costs, Doorman, Function, Orders, Tally, complaint
 from penstock.sketch import Sketch
 from penstock.spark import fit
 from penstock.spark.desk import Address
-from penstock.types import PenstockError
+from penstock.types import Floats, Ints, PenstockError
 
 KEY, ARRIVED, STRATUM = "_penstock_key", "_penstock_arrived", "_penstock_stratum"
 _NUMBERS = struct.Struct("<Qddd")
@@ -53,32 +54,43 @@ class Task:
     make: MakeDoorman | None = None
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """A task without rows neither asks nor tells."""
         began, epoch = time.perf_counter(), time.time()
-        ticket, orders = decoded(self.address.ask())
-        doorman = self._doorman(orders)
+        doorman: Doorman | None = None
         for batch in batches:
-            arrived = np.full(batch.num_rows, began)
-            if self.arrival:
-                moments = batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
-                np.copyto(arrived, moments, where=~np.isnan(moments))
-            strata = batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None
-            places, results = doorman.admit(
-                batch.select(list(self.inputs)).to_pylist(),
-                batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64),
-                arrived,
-                strata,
-            )
-            try:
-                answers = self._column(results)
-            except Exception as error:  # whatever an answer makes Arrow, or its own methods, raise
-                if not self.skip_errors:
-                    raise self._complaint(error) from None
-                fits = np.array([self._fits(result) for result in results])
-                doorman.take_back(np.array(places)[~fits], strata)
-                places = np.array(places)[fits].tolist()
-                answers = self._column([r for r, fit in zip(results, fits, strict=True) if fit])
-            yield self._joined(batch, places, answers)
-        self.told.add([(ticket, doorman.tally)])
+            if not batch.num_rows:
+                continue
+            if doorman is None:
+                ticket, orders = decoded(self.address.ask())
+                doorman = self._doorman(orders)
+            yield self._answered(batch, doorman, self._arrived(batch, began, epoch))
+        if doorman is not None:
+            self.told.add([(ticket, doorman.tally)])
+
+    def _arrived(self, batch: Any, began: float, epoch: float) -> Floats:
+        """When the tuples began to wait, in the time of the doorman's clock."""
+        arrived = np.full(batch.num_rows, began)
+        if self.arrival:
+            moments = batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
+            np.copyto(arrived, moments, where=~np.isnan(moments))
+        return arrived
+
+    def _answered(self, batch: Any, doorman: Doorman, arrived: Floats) -> Any:
+        strata = batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None
+        keys = batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64)
+        places, results = doorman.admit(
+            partial(_rows, batch.select(list(self.inputs))), keys, arrived, strata
+        )
+        try:
+            answers = self._column(results)
+        except Exception as error:  # whatever an answer makes Arrow, or its own methods, raise
+            if not self.skip_errors:
+                raise self._complaint(error) from None
+            fits = np.array([self._fits(result) for result in results])
+            doorman.take_back(np.array(places)[~fits], strata, complaint(error))
+            places = np.array(places)[fits].tolist()
+            answers = self._column([r for r, fit in zip(results, fits, strict=True) if fit])
+        return self._joined(batch, places, answers)
 
     def _doorman(self, orders: Orders) -> Doorman:
         if self.make is not None:
@@ -114,6 +126,17 @@ class Task:
             kept = kept.take(arrow.array(places, arrow.int64()))
         schema = kept.schema.append(self.output)
         return arrow.RecordBatch.from_arrays([*kept.columns, answers], schema=schema)
+
+
+def _rows(batch: Any, places: Ints) -> list[Any]:
+    """What the function gets, made for these rows alone."""
+    first, size = int(places[0]), places.size
+    if int(places[-1]) - first + 1 == size:
+        part = batch.slice(first, size)
+    else:
+        part = batch.take(import_module("pyarrow").array(places))
+    rows: list[Any] = part.to_pylist()
+    return rows
 
 
 def with_costs(costs: Costs) -> MakeDoorman:

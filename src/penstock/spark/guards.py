@@ -76,14 +76,17 @@ class Guards:
     def __iter__(self) -> Any:
         return iter([guard for guard, _ in self._guards])
 
-    def corrected(self, batch: Batch, gates: Collection[Gate]) -> Batch:
-        """With what guards behind these gates have learnt of costs since they were last asked.
+    def of(self, frame: DataFrame) -> list[Guard]:
+        """Those that a query goes through. Another query of the same gate may have others."""
+        plan = arguments.plan_of(frame)
+        return [guard for guard, gates in self._guards if gates and f"{guard.name}(" in plan]
+
+    def corrected(self, batch: Batch, guards: Collection[Guard]) -> Batch:
+        """With what the guards of the batch's query have learnt since they were last asked.
 
         A tuple that a guard sheds was admitted by the gate and carries nothing: it is not counted.
         """
-        mine = [
-            (guard, behind) for guard, behind in self._guards if any(g in gates for g in behind)
-        ]
+        mine = [(guard, behind) for guard, behind in self._guards if guard in guards]
         if not mine:
             return batch
         counts, told = dict(batch.counts.items()), set[Stratum]()

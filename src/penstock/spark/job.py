@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.gate import REST, Gate
+from penstock.spark.guard import Guard
 from penstock.types import Batch, Count, Outlook, Stratum
 
 COUNT_EVERY = 64
@@ -98,6 +99,8 @@ class SparkJob:
 
     name: str
     gates: list[Gate]
+    guards: list[Guard]
+    """Those that its tuples go through behind the gates."""
     query: StreamingQuery | None = None
     started: threading.Event = field(default_factory=threading.Event)
     """Set when ``query`` is known; Spark may plan a first batch before."""

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -204,7 +204,8 @@ class Site:
                     raise PenstockError(f"{name}: {wrong[0]}: {wrong[1]}")
                 intervals = {**self.settings.intervals, name: period}
                 self.settings = replace(self.settings, intervals=intervals)
-            self._jobs[name] = job = SparkJob(name, gates)
+            guards = self._guards.of(cast(Any, writer)._df)
+            self._jobs[name] = job = SparkJob(name, gates, guards)
         try:
             if checkpoint is not None:
                 writer = writer.option("checkpointLocation", str(checkpoint))
@@ -323,7 +324,7 @@ class Site:
                     continue
                 if told is None:
                     continue
-                progress, batch = told[0], self._guards.corrected(told[1], job.gates)
+                progress, batch = told[0], self._guards.corrected(told[1], job.guards)
                 self._heard.append(batch)
                 self.recent.append(batch)
                 for number, gate in enumerate(job.gates):
