@@ -21,6 +21,7 @@ from penstock.las import (
     SlidingAverage,
     StrawMan,
 )
+from penstock.las.checks import Check
 from penstock.las.dearest_first import LOWEST, PACE, RELUCTANCE, SYNC
 from penstock.las.messages import Matrices, Message, Reply, Request
 from penstock.las.operator import Phase, snapshot_error
@@ -116,8 +117,26 @@ def test_sliding_average_forgets() -> None:
     assert [check.refuses(q) for q in (2.0, 2.0, 3.0)] == [False, False, True]
     assert not check.refuses(0.0)
     assert not check.refuses(4.0)
-    assert check.refuses(4.5)
-    assert not check.refuses(1.0)  # too late already, and still not for ever
+    assert check.refuses(0.5)
+    assert not check.refuses(0.0)
+
+
+@given(st.lists(st.integers(0, 40), max_size=200), st.integers(1, 9))
+def test_a_sliding_average_is_never_above_its_threshold(waits: list[int], window: int) -> None:
+    """Of every window, also where tuples in it waited long; and who does not wait is kept."""
+    check, kept = SlidingAverage(7.0, window), list[int]()
+    for wait in waits:
+        refused = check.refuses(wait)
+        assert not (refused and wait == 0)
+        kept += [] if refused else [wait]
+        assert sum(kept[-window:]) <= 7.0 * len(kept[-window:])
+
+
+@pytest.mark.parametrize("check", [Absolute(1.0), Average(1.0), SlidingAverage(1.0)])
+def test_what_is_no_number_is_refused_and_forgotten(check: Check) -> None:
+    assert check.refuses(float("nan"))
+    assert check.refuses(1e9)
+    assert not check.refuses(0.5)
 
 
 def test_a_sliding_average_begins_with_the_first_tuple() -> None:

@@ -1,4 +1,4 @@
-"""Many runs at once are the runs one by one, bit by bit."""
+"""Many runs at once are the runs one by one, decision by decision."""
 
 from __future__ import annotations
 

@@ -250,6 +250,9 @@ def test_what_is_no_key_is_told(key: object) -> None:
         lambda: Sketch(shape=(3, 0)),
         lambda: Sketch(error=0.0),
         lambda: Sketch(doubt=1.0),
+        lambda: Sketch(error=float("inf")),
+        lambda: Sketch(error=float("nan")),
+        lambda: Sketch(error=1e-9),
     ],
 )
 def test_impossible_sketches_are_refused(make: Callable[[], Sketch]) -> None:
@@ -265,8 +268,22 @@ def test_a_sketch_that_refuses_costs_is_as_before() -> None:
     for bad_keys, bad_costs in wrong:
         with pytest.raises(PenstockError, match="as many finite costs"):
             sketch.update(bad_keys, bad_costs)
+    refused: list[Callable[[], None]] = [
+        lambda: sketch.add(1, float("nan")),
+        lambda: sketch.fade(-3.0),
+        lambda: sketch.fade(float("nan")),
+    ]
+    for call in refused:
+        with pytest.raises(PenstockError, match="a sketch"):
+            call()
     assert not sketch.F.any()
     assert not sketch.W.any()
+
+
+@pytest.mark.parametrize("text", ["abc", b"abc"])
+def test_a_text_is_one_key_and_not_many(text: Any) -> None:
+    with pytest.raises(PenstockError, match=r"of several keys: \[b?'abc'\]"):
+        fingerprints(text)
 
 
 def test_the_cells_of_a_key_are_nobodys_to_change() -> None:

@@ -1,9 +1,9 @@
 """When is a queuing latency too much? The paper's CHECK, in three forms.
 
 ``refuses(q)`` tries the tuple first: where it would break the constraint the tuple is dropped and
-nothing changes, else it is counted. (Listing III.2 looks at the average *before* the tuple. A drop
-leaves that as it is, so whoever drops once drops for ever; the text of section III-C, which tries
-the tuple, is what works.)
+nothing changes, else it is counted. What is no number is refused. (Listing III.2 looks at the
+average *before* the tuple. A drop leaves that as it is, so whoever drops once drops for ever; the
+text of section III-C, which tries the tuple, is what works.)
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ class Absolute:
         self.threshold = at_least(0.0, "threshold", threshold)
 
     def refuses(self, latency: float) -> bool:
-        return latency > self.threshold
+        return not latency <= self.threshold
 
 
 class Average:
@@ -34,7 +34,7 @@ class Average:
         self.total, self.tuples = 0.0, 0
 
     def refuses(self, latency: float) -> bool:
-        if self.total + latency > self.threshold * (self.tuples + 1):
+        if not self.total + latency <= self.threshold * (self.tuples + 1):
             return True
         self.total += latency
         self.tuples += 1
@@ -44,8 +44,8 @@ class Average:
 class SlidingAverage:
     """The average over the last ``window`` tuples that were kept is at most τ.
 
-    Where the tuples in the window already waited too long, one that does not wait more than τ is
-    kept: else nothing would ever be.
+    It cannot stick: a tuple that does not wait makes no average worse, and while tuples are dropped
+    the queue drains until one does not.
     """
 
     def __init__(self, threshold: float, window: int = 4096) -> None:
@@ -57,7 +57,7 @@ class SlidingAverage:
         full = len(self.kept) == self.kept.maxlen
         total = self.total + latency - (self.kept[0] if full else 0.0)
         tuples = len(self.kept) + (not full)
-        if total > self.threshold * tuples and latency > self.threshold:
+        if not total <= self.threshold * tuples:
             return True
         self.total = total
         self.kept.append(latency)

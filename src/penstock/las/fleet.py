@@ -1,7 +1,7 @@
 """Many runs at once: all of them advance together, one numpy step a tuple.
 
 ``simulate.simulate`` says what a run is; this says the same for hundreds of runs in the time that
-it takes for two or three. The tests compare the two, bit by bit.
+it takes for two or three. The tests compare the two, decision by decision.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from penstock.las.streams import Items, Phase, Runs
-from penstock.types import Bools, Floats
+from penstock.types import Bools, Floats, PenstockError
 
 
 class FleetShedder(Protocol):
@@ -54,8 +54,11 @@ class Outcomes:
 
 
 def simulate_fleet(runs: Runs, shedder: FleetShedder, window: int | None = None) -> Outcomes:
+    """All runs from beginning to end; ``window`` is a part of them that goes into the whole."""
     tuples, width = runs.items.shape
     window = window or tuples
+    if tuples % window:
+        raise PenstockError(f"window: {tuples} tuples are no whole number of windows of {window}")
     waits = np.zeros((tuples // window, width))
     kept_tuples = np.zeros_like(waits)
     free, now, total, count = (np.zeros(width) for _ in range(4))
