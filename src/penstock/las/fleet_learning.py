@@ -38,15 +38,16 @@ class Learners:
             self.operators.append(kind(sketch, window))
         self.estimates = np.zeros((width, universe))
         """ŵ of each item in each run, by the matrices that its shedder has."""
-        self.mean, self.spread = np.zeros(width), np.ones(width)
-        """What these say of a tuple on average, and how far above that they can go."""
+        self.mean, self.spread, self.lag = np.zeros(width), np.ones(width), np.ones(width)
+        """What these say of a tuple on average, how far above that they can go, and what the last
+        tuples took, over what these say of them."""
         self.base = np.arange(width) * universe
         self.known = np.zeros(width, dtype=bool)
         self.left = np.full(width, window)
         """Tuples until the operator looks at its matrices."""
         self.flushed = np.zeros(width, dtype=np.int64)
         self.log = np.zeros(self.items.shape, dtype=bool)
-        self.under_way: list[deque[tuple[float, Sketch]]] = [deque() for _ in range(width)]
+        self.under_way: list[deque[tuple[float, Matrices]]] = [deque() for _ in range(width)]
         self.due = np.full(width, np.inf)
         if runs.warm is not None:
             self._warm_up(runs.warm)
@@ -56,9 +57,10 @@ class Learners:
             self._read(run, warmed(operator, items[:, run], self.costs[run]))
         self.known[:] = True
 
-    def _read(self, run: int, sketch: Sketch) -> None:
+    def _read(self, run: int, told: Matrices) -> None:
+        sketch = told.sketch
         self.estimates[run] = sketch.costs_at(self.cells[run])
-        self.mean[run], self.spread[run] = sketch.mean, sketch.spread
+        self.mean[run], self.spread[run], self.lag[run] = sketch.mean, sketch.spread, told.scale
 
     def begin(self, number: int, phase: Phase) -> None:
         for run in range(len(self.operators)):
@@ -73,8 +75,8 @@ class Learners:
         for run in np.flatnonzero(ready).tolist():
             waiting = self.under_way[run]
             while waiting and waiting[0][0] <= now[run]:
-                _, sketch = waiting.popleft()
-            self._read(run, sketch)
+                _, told = waiting.popleft()
+            self._read(run, told)
             self.due[run] = waiting[0][0] if waiting else np.inf
         self.known |= ready
         return np.asarray(ready)
@@ -91,21 +93,23 @@ class Learners:
             self._flush(run, number)
             for message in self.operators[run].look():
                 assert isinstance(message, Matrices)
-                self.under_way[run].append((float(done[run]), message.sketch))
+                self.under_way[run].append((float(done[run]), message))
                 self.due[run] = self.under_way[run][0][0]
             self.left[run] = self.window
 
     def _flush(self, run: int, until: int) -> None:
         since = slice(self.flushed[run], until)
         items = self.items[since, run][self.log[since, run]]
-        self.operators[run].sketch.update_at(self.cells[run][:, items], self.costs[run][items])
+        operator, costs = self.operators[run], self.costs[run][items]
+        operator.sketch.update_at(self.cells[run][:, items], costs)
+        operator.noticed(items[-df.RECENT :].tolist(), costs[-df.RECENT :].tolist())
         self.flushed[run] = until
 
 
-def warmed(operator: Operator, items: Items, costs: Floats) -> Sketch:
+def warmed(operator: Operator, items: Items, costs: Floats) -> Matrices:
     """What an operator sends after these tuples; it goes on from there."""
     operator.sketch.update(items.astype(np.uint64), costs[items])
-    return operator.send().sketch
+    return operator.send()
 
 
 class Synchronisation:
@@ -190,7 +194,7 @@ class DearestFirstFleet:
         self.total, self.mean, self.excess = zeros[:3]
         self.since, self.work, self.wait, self.idle = zeros[3:7]
         self.done_work, self.done_wait, self.done_tuples = zeros[7:10]
-        self.told_work, self.told_mean, self.told_estimate, self.told_late = zeros[10:]
+        self.told_work, self.told_tuples, self.told_estimate, self.told_late = zeros[10:]
         self.limit = self.threshold * (1.0 + df.RELUCTANCE)
         self.scale = np.ones(runs.width)
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
@@ -202,12 +206,11 @@ class DearestFirstFleet:
         del number, costs
         self._receive(now)
         known = self.learners.known
-        cost = np.where(known, self.learners.asked(items), self.mean) * self.scale
+        said = np.where(known, self.learners.asked(items), self.mean)
+        cost = said * self.scale
         start = np.maximum(self.total, now)
         wait, toll = start - now, self._toll(cost)
-        overdrawn = self.excess > df.OVERDRAFT * self.threshold
-        keeps = wait + toll <= self.limit
-        keeps &= ~(overdrawn & (wait > df.MARGIN * self.threshold))
+        keeps = (wait + toll <= self.limit) & ~self._overdrawn(wait)
         idle = self.limit + df.PACE * (self.threshold + toll) * ((wait == 0.0) & ~keeps)
         moved = self.limit + df.PACE * (df.MARGIN * self.threshold - wait)
         self.limit = np.where(keeps, self._between(moved), idle)
@@ -215,10 +218,15 @@ class DearestFirstFleet:
         self.excess = np.where(keeps, owed, self.excess)
         self.idle += (start - self.total) * keeps
         self.total = np.where(keeps, start + cost, self.total)
-        self.work += cost * keeps
+        self.work += said * keeps
         self.wait += wait * keeps
         self.since += keeps
         return np.asarray(keeps)
+
+    def _overdrawn(self, wait: Floats) -> Bools:
+        most = df.OVERDRAFT * self.threshold
+        bearable = df.MARGIN * self.threshold * (2.0 - self.excess / np.maximum(most, 1e-300))
+        return np.asarray((self.excess > most) & (wait > bearable))
 
     def _toll(self, cost: Floats) -> Floats:
         mean = np.where(self.learners.known, self.learners.mean, self.mean) * self.scale
@@ -244,8 +252,8 @@ class DearestFirstFleet:
             self.sync.send(asking, self.total, done)
             self.told_estimate[asking] = (self.work * self.clean)[asking]
             self.told_work[asking] = self.done_work[asking]
-            self.told_mean[asking] = (self.done_work / np.maximum(self.done_tuples, 1))[asking]
             self.told_late[asking] = (self.done_wait - self.wait)[asking]
+            self.told_tuples[asking] = self.done_tuples[asking]
             for counted in (self.since, self.work, self.wait, self.idle):
                 counted[asking] = 0.0
             for counted in (self.done_work, self.done_wait, self.done_tuples):
@@ -263,7 +271,7 @@ class DearestFirstFleet:
         if news is not None:
             stays_open = news & (self.limit >= highest)
             self.limit = np.where(stays_open, self._highest(), self.limit)
-            self.scale[news] = 1.0
+            self.scale[news] = self.learners.lag[news]
             self.clean &= ~news
             self.void = np.where(news, self.sync.waiting, self.void)
 
@@ -273,8 +281,18 @@ class DearestFirstFleet:
         moved = self.limit - df.PACE * self.told_late
         self.limit = np.where(replies, self._between(moved), self.limit)
         blind = replies & ~self.learners.known
-        self.mean[blind] = self.told_mean[blind]
+        self.mean[blind] = self.told_work[blind] / self.told_tuples[blind]
         telling = replies & self.learners.known & ~self.void & (self.told_estimate > 0.0)
-        surprise = self.told_work[telling] / self.told_estimate[telling]
-        self.scale[telling] *= np.clip(surprise, 1 / df.MOST, df.MOST) ** df.TRUST
+        if telling.any():
+            ratio = self.told_work[telling] / (self.told_estimate * self.scale)[telling]
+            factor = _scaled_by(np.log(np.maximum(ratio, df.LEAST)), self.told_tuples[telling])
+            self.scale[telling] *= factor
         self.void &= ~replies
+
+
+def _scaled_by(surprise: Floats, tuples: Floats) -> Floats:
+    """See ``DearestFirst._be_surprised``."""
+    clear = np.abs(surprise) * np.sqrt(tuples) > df.CLEAR
+    replies = np.where(clear, tuples / df.SYNC, 1.0)
+    most = df.MOST * replies
+    return np.exp(np.clip(surprise, -most, most) * (1.0 - (1.0 - df.TRUST) ** replies))

@@ -7,17 +7,22 @@ from penstock.sketch import Sketch
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """B: the operator's ⟨F, W⟩, once they are stable."""
+    """B: the operator's ⟨F, W⟩, once they are stable.
+
+    ``scale`` is what the last tuples took over what these matrices say of them: costs may just have
+    changed. Published LAS has no use for it.
+    """
 
     sketch: Sketch
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """D: the shedder's Ĉ, which travels with a tuple that was not dropped.
 
-    ``work`` and ``wait`` are what the tuples since the last request were taken to cost and to
-    wait, in sum; published LAS has no use for them.
+    ``work`` and ``wait`` are what the tuples since the last request cost by the matrices, and were
+    taken to wait, in sum; published LAS has no use for them.
     """
 
     total: float
@@ -30,7 +35,7 @@ class Reply:
     """E: the skew Δ = C - Ĉ, when the tuple that carried the request was done.
 
     ``work`` and ``tuples`` are what the operator executed since its last reply, ``estimated`` what
-    the shedder took it for, and ``late`` how much longer these tuples waited than it foresaw, in
+    the matrices said of it, and ``late`` how much longer these tuples waited than it foresaw, in
     sum; published LAS has no use for them.
     """
 

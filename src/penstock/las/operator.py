@@ -7,6 +7,7 @@
 (LAS, listing III.1 and figure 2.) Time is an argument, so that it can be virtual.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
@@ -53,7 +54,11 @@ class Operator:
         if self.executed % self.window == 0:
             messages += self.look()
         self.sketch.add(key, cost)
+        self.noticed([key], [cost])
         return messages
+
+    def noticed(self, keys: Sequence[int], costs: Sequence[float]) -> None:
+        """Called with what went into the matrices, for those who look at the last tuples, too."""
 
     def _reply(self, request: Request, done: float) -> Reply:
         late = self.wait - request.wait
