@@ -20,8 +20,12 @@ def test_it_runs_and_says_what_it_should() -> None:
             plot.name for plot in result.plots
         }
     assert result.holds["Full Knowledge's running average is never above τ"]
-    assert result.holds["Theorem 4.2: the example is in [32.08, 32.92], by formula and drawn"]
+    assert result.holds["Theorem 4.2: its formula gives [32.08, 32.92]"]
     assert result.holds["Dearest First drops fewer tuples than Full Knowledge"]
+    (series,) = (plot for plot in result.plots if plot.name == "figure-9-latency")
+    assert series.title == "Figure 9: phases A to G, 1,250 tuples each"
+    assert max(series.lines[0].x) == 7 * 1.25
+    assert not any("8,000" in claim for claim in result.holds)  # of phases of 1,250
 
 
 def test_theorem_4_2_by_drawing() -> None:

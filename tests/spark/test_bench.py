@@ -5,14 +5,20 @@ depend on time, such as the ledger or the equality of results, must hold here to
 """
 
 import json
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
 from penstock.bench import harness
 from penstock.bench.capacity import Turn, best_fixed, compared
 from penstock.bench.command import BENCHES
+from penstock.bench.guard import CORES, Given, StrawMan
+from penstock.las.doorman import Orders
+from penstock.sketch import Sketch, fingerprints
 
 ALWAYS = {
     "truthful": [
@@ -71,3 +77,22 @@ def test_p95_weighs_tuples_not_batches() -> None:
 
     assert harness.p95([batch(0, 9.0, 1), batch(1, 1.0, 1000)]) == 1.0
     assert harness.p95([batch(0, 9.0, 1000), batch(1, 1.0, 1)]) == 9.0
+
+
+@pytest.mark.parametrize(("load", "shed"), [(1.0, 0.0), (2.0, 0.5), (4.0, 0.75)])
+def test_a_straw_man_sheds_what_is_too_much_on_average(
+    tmp_path: Path, load: float, shed: float
+) -> None:
+    """Over all of its tasks, each of which sees a part of a micro-batch."""
+    mean, now, arrived, kept = 0.004, 0.0, 0, 0
+    given, orders = Given(tmp_path / "given"), Orders(0.5, sketch=Sketch(0.01))
+    for batch in range(40):
+        now += 0.5
+        moments = np.arange(batch * 0.5, now, mean / CORES / load)
+        for half in np.array_split(moments, CORES):
+            doorman = StrawMan(lambda row: row, orders, partial(float, now), mean, given)
+            doorman._since_epoch = 0.0  # time is virtual
+            rows = fingerprints(np.zeros(half.size, dtype=int))
+            places, _ = doorman.admit(lambda places: places.tolist(), rows, half)
+            arrived, kept = arrived + half.size, kept + len(places)
+    assert 1 - kept / arrived == pytest.approx(shed, abs=0.03)

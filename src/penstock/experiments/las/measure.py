@@ -40,11 +40,14 @@ class Scale:
     """One point in so many."""
     series: int
     """Associations in figure 9."""
+    whole: bool
+    """Streams are as long as the paper's; shorter ones only show that all of it runs."""
 
     @classmethod
     def of(cls, effort: float) -> "Scale":
         whole = effort >= 0.05
         return cls(
+            whole=whole,
             associations=max(round(100 * effort), 1),
             points=max(round(20 * effort), 1),
             seeds=8 if whole else 1,
