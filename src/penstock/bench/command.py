@@ -21,6 +21,7 @@ from penstock.bench import (
     groups,
     guard,
     guard_fair,
+    guard_overhead,
     harness,
     latency,
     transparent,
@@ -41,7 +42,7 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
     "guard-classes": guard.run_classes,
     "guard-measured": guard.run_measured,
     "guard-fair": guard_fair.run,
-    "guard-overhead": guard.run_overhead,
+    "guard-overhead": guard_overhead.run,
 }
 
 

@@ -1,4 +1,4 @@
-"""The guard on Spark: three classes of work, measured work, and what the guard itself costs.
+"""The guard on Spark: three classes of work, and work that was measured.
 
 Each compares guards that differ only in what they know of costs:
 
@@ -334,69 +334,3 @@ def _between(first: Mapping[str, Any], last: Mapping[str, Any]) -> dict[str, Any
         "mean_completion_ms": sum(means.values()),
         "drop_ratio": counts["shed"] / max(counts["arrived"], 1),
     }
-
-
-# --- what the guard itself costs -----------------------------------------------------------------
-
-
-def ten_microseconds(row: Mapping[str, Any]) -> float:
-    """Real work, not waiting: what a small scoring function does."""
-    total = float(len(row["key"]))
-    for number in ROUNDS:
-        total += number * 0.5
-    return total
-
-
-ROUNDS = tuple(range(230))
-"""About 10 µs on a processor of today."""
-
-
-def run_overhead(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    rows = min(100_000, round(3_000 * seconds))
-    each = seconds / 5
-    times: dict[str, list[float]] = {"plain": [], "guarded": []}
-    for number in range(4 if seconds >= h.WHOLE else 1):
-        for name in ("plain", "guarded") if number % 2 else ("guarded", "plain"):
-            stream = h.readings(spark, 5_000_000, maxRowsPerTrigger=rows, keys=KEYS)
-            took = _batch_seconds(spark, stream.select("key"), name, each, rows)
-            times[name] += took[len(took) // 3 :]
-    median = {name: float(np.median(values)) for name, values in times.items()}
-    began = time.perf_counter()
-    for _ in range(10_000):
-        ten_microseconds({"key": "k"})
-    return {
-        "function_us": (time.perf_counter() - began) * 100,
-        "rows_a_batch": rows,
-        "median_batch_seconds": median,
-        "overhead": median["guarded"] / median["plain"] - 1,
-        "raw": times,
-        "holds": {
-            "at most 15 % more than plain mapInArrow": median["guarded"] / median["plain"] <= 1.15
-        },
-    }
-
-
-def _batch_seconds(
-    spark: SparkSession, stream: DataFrame, name: str, seconds: float, rows: int
-) -> list[float]:
-    with h.gated_site(spark) as site:
-        frame = (
-            site.guard(stream, ten_microseconds, key="key", latency="1h")
-            if name == "guarded"
-            else stream.mapInArrow(_plainly, "key string, result double")
-        )
-        query = h.run_plain(frame, seconds, name, batches=4)
-    return [
-        p["durationMs"]["triggerExecution"] / 1000
-        for p in query.recentProgress
-        if p["numInputRows"] == rows
-    ]
-
-
-def _plainly(batches: Any) -> Any:
-    """What somebody would write without a guard."""
-    arrow: Any = import_module("pyarrow")
-    for batch in batches:
-        results = [ten_microseconds(row) for row in batch.to_pylist()]
-        column = arrow.array(results, arrow.float64())
-        yield arrow.RecordBatch.from_arrays([*batch.columns, column], ["key", "result"])

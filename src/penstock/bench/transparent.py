@@ -1,26 +1,21 @@
-"""What it costs when nothing is wrong, and what a tuple costs that is shed.
-
-A query is slow when it is new, and how fast the JVM makes it in the end is a matter of luck. So the
-plain job and the one behind an open gate live side by side for the whole run and take turns: one
-has tuples while the other has none.
-"""
+"""What it costs when nothing is wrong, and what a tuple costs that is shed."""
 
 import time
-from datetime import datetime
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.bench import harness as h
+from penstock.bench.turns import Turns, in_turns
 
 KEYS = 1000
 ROUNDS = 4
 """Of which the first warms the JVM up and does not count; a run of seconds has one in all."""
-TURN, PAUSE = 10.0, 4.0
-"""Seconds that a job has tuples, and until the other one has."""
+TURN = 10.0
+"""Seconds that the plain job has tuples, and then the one behind an open gate."""
 WARM_TURNS = 3
 FULL = 1.0
 """How much a batch has, in what the plain job manages in an interval."""
@@ -36,7 +31,8 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
     size = round(can * FULL * part)
     count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.WHOLE else (1, 0)
-    turns = _in_turns(spark, size, min(TURN, seconds), warm, max(round(seconds / 9), 1))
+    agreed = Turns(max(round(seconds / 9), 1), warm, min(TURN, seconds))
+    turns = _in_turns(spark, size, agreed)
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
     figures = {name: float(np.median([each[name] for each in found])) for name in found[0]}
@@ -92,50 +88,20 @@ def _job(spark: SparkSession, rows: int, admit: float | None) -> DataFrame:
     return h.light(gated)
 
 
-def _in_turns(
-    spark: SparkSession, size: int, turn: float, warm: int, count: int
-) -> dict[str, list[float]]:
-    """Microseconds a tuple in each full batch of ``count`` turns, after some to get warm."""
-    turns, cycle, begin = warm + count, 2 * (turn + PAUSE), time.time()
+def _in_turns(spark: SparkSession, size: int, turns: Turns) -> dict[str, list[float]]:
+    with h.gated_site(spark, latency="1h") as site:
 
-    def stream(first: float) -> DataFrame:
-        """In its turns an interval's tuples arrive in an interval; ``first`` turn then."""
-        starts = [first + number * cycle for number in range(turns)]
-        steps = [(0.0, 0.0), *((at + on, 1.0 - on / turn) for at in starts for on in (0.0, turn))]
-        profile = [{"at": at, "factor": factor} for at, factor in steps]
-        return h.readings(spark, size / h.INTERVAL, profile=profile, keys=KEYS, skew=0.5)
+        def start_open(stream: DataFrame, directory: str) -> StreamingQuery:
+            gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
+            return site.start(h.sink(h.light(gated), directory), query="q")
 
-    with h.gated_site(spark, latency="1h") as site, TemporaryDirectory() as directory:
-        plain = h.sink(h.light(h.plain(stream(PAUSE))), directory + "/plain")
-        queries = {"plain": plain.trigger(processingTime=h.TRIGGER).start()}
-        gated = site.gate(
-            stream(PAUSE + cycle / 2 - (time.time() - begin)),
-            query="q",
-            source="s",
-            strata="key",
-            id="_offset",
-        )
-        queries["open"] = site.start(h.sink(h.light(gated), directory + "/open"), query="q")
-        h.wait(PAUSE + turns * cycle, f"plain and open in {turns} turns")
-        told = {name: [dict(p) for p in query.recentProgress] for name, query in queries.items()}
-        queries["plain"].stop()
-    spans = {name: [_span(p) for p in told[name] if p["numInputRows"]] for name in told}
-    return {
-        name: [
-            1e6 * (end - start) / rows
-            for start, end, rows in spans[name]
-            if abs(rows / size - 1) < 0.15
-            and start > begin + PAUSE + warm * cycle
-            and not any(start < b and a < end for a, b, _ in spans[other])
-        ]
-        for name, other in (("plain", "open"), ("open", "plain"))
-    }
+        jobs = {"plain": _start_plain, "open": start_open}
+        return in_turns(spark, jobs, size, turns, keys=KEYS, skew=0.5)
 
 
-def _span(progress: dict[str, Any]) -> tuple[float, float, int]:
-    start = datetime.fromisoformat(progress["timestamp"]).timestamp()
-    took = progress["durationMs"]["triggerExecution"] / 1000
-    return start, start + took, int(progress["numInputRows"])
+def _start_plain(stream: DataFrame, directory: str) -> StreamingQuery:
+    writer = h.sink(h.light(h.plain(stream)), directory)
+    return writer.trigger(processingTime=h.TRIGGER).start()
 
 
 def _ratio(turns: dict[str, list[float]]) -> float:

@@ -6,10 +6,10 @@ The rule is that of ``dearest_first``: a tuple is kept where ``wait + κ · cost
 when the tuple's turn comes. While L is at its top, the *toll* ``κ · cost`` turns nobody away who
 has waited for less than 2 τ, and nobody's key is looked at.
 
-Decisions are taken for a *block* at once, about as many tuples as are done in two milliseconds:
-one, where the function is slow, and hundreds, where it takes microseconds, so that deciding and
-learning cost little in both cases. One doorman serves one task; what it learnt goes into a
-``Tally``, and the tallies of all tasks into the ``Orders`` of the next.
+Decisions are taken for a *block* at once, about as many tuples as are done in two milliseconds, or
+in a hundredth of τ: one, where the function is slow, and hundreds, where it takes microseconds, so
+that deciding and learning cost little in both cases. One doorman serves one task; what it learnt
+goes into a ``Tally``, and the tallies of all tasks into the ``Orders`` of the next.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ from penstock.las.dearest_first import MARGIN, RELUCTANCE
 from penstock.sketch import Sketch, Words
 from penstock.types import Bools, Floats, Ints
 
-BLOCK_SECONDS = 0.002
-"""What a block should take."""
+BLOCK_SECONDS, BLOCK_SHARE = 0.002, 0.01
+"""What a block should take, and how much of the threshold that may be where it is more."""
 LARGEST_BLOCK = 512
 LEARN_ALL = 1e-4
 """Of functions faster than this, only some blocks are timed tuple by tuple and learnt from."""
@@ -187,7 +187,8 @@ class Doorman:
     def _block_size(self) -> int:
         if self._pace <= 0.0:
             return 1
-        return min(max(int(BLOCK_SECONDS / self._pace), 1), LARGEST_BLOCK)
+        seconds = max(BLOCK_SECONDS, BLOCK_SHARE * self.orders.threshold)
+        return min(max(int(seconds / self._pace), 1), LARGEST_BLOCK)
 
     def _tolls(self, keys: Words) -> Floats:
         """κ · cost: how long others wait for tuples of these keys."""
