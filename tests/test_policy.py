@@ -288,14 +288,21 @@ def test_the_level_of_many_layers(seed: int) -> None:
 # --- speed: ratios inside one run ------------------------------------------------------------
 
 
-@pytest.mark.alone
-def test_speed_against_a_plain_sort() -> None:
-    """In a process of its own: what other tests left in memory slows large arrays down."""
+def _seconds_of_a_process() -> list[float]:
     told = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("speed.py"))],
         capture_output=True,
         check=True,
     )
-    sort, hundred, million = json.loads(told.stdout)
+    return [float(seconds) for seconds in json.loads(told.stdout)]
+
+
+@pytest.mark.alone
+def test_speed_against_a_plain_sort() -> None:
+    """In processes of their own: what other tests left in memory slows large arrays down.
+
+    The least of three: where its arrays come to lie is a matter of luck.
+    """
+    sort, hundred, million = np.min([_seconds_of_a_process() for _ in range(3)], axis=0)
     assert hundred <= 8 * sort, f"100,000 strata take {hundred / sort:.1f} sorts"
     assert million <= 13 * hundred, f"a million takes {million / hundred:.1f} times 100,000"
