@@ -204,7 +204,8 @@ class Sketch:
         self.W.reshape(-1)[cells] += cost
 
     def frequencies(self, keys: Words) -> Floats:
-        """``f̂ = min_i F[i, h_i]``: never less than the truth (by one part in 10⁷, once sent)."""
+        """``f̂ = min_i F[i, h_i]``: never less than the truth. What was sent is in single precision,
+        so there that holds to one part in 10⁷."""
         return np.asarray(self.F.reshape(-1)[self.hashes.cells(keys)].min(axis=0))
 
     def costs(self, keys: Words) -> Floats:

@@ -514,6 +514,22 @@ def test_tasks_that_died_do_not_share_the_limit_for_ever(spark: SparkSession) ->
     assert guard.orders.limit == pytest.approx(before - 0.01)
 
 
+def test_what_is_not_recent_is_forgotten_also_where_nobody_asks(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard, now = Guard(spark, "recent", 1.0, 2), 0.0
+    monkeypatch.setattr("penstock.spark.guard.time.monotonic", lambda: now)
+    for _ in range(100):
+        now += 10.0
+        guard._count(Tally(Sketch(0.01), kept=3, shed=1, waited=0.6))
+    assert len(guard._recent) <= 4
+    report = guard.report()
+    assert report["recent_wait_ms"] == pytest.approx(200.0)
+    assert report["recent_shed_share"] == 0.25
+    now += 100.0
+    assert guard.report()["recent_shed_share"] == 0.0
+
+
 def test_trials_come_once_in_a_latency_and_take_a_tenth_of_the_time(spark: SparkSession) -> None:
     guard = Guard(spark, "trials", 2.0, 2)
     places = [guard._tries(now) for now in (0.0, 1.0, 1.9, 2.0, 3.0, 4.0)]

@@ -13,7 +13,6 @@ All of them run for equally long. A straw man's queue grows for as long as it wo
 that compares it depends on that length; the paper's run took over an hour.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -74,21 +73,22 @@ def scaled(row: Mapping[str, Any]) -> float:
 
 
 class Given:
-    """What all tasks of a run were given so far, in a file: tuples, and when the first arrived."""
+    """What all tasks of a run were given so far: a file with a line for each block of tuples."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        path.touch()
 
-    def add(self, tuples: int, arrived: float) -> tuple[int, float]:
-        """Both, with these; ``arrived`` is since the epoch."""
-        with self.path.open("a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            before, first = (file.read() or f"0 {arrived}").split()
-            total, earliest = int(before) + tuples, min(float(first), arrived)
-            file.truncate(0)
-            file.write(f"{total} {earliest}")
-        return total, earliest
+    def add(self, tuples: int, arrived: float) -> None:
+        """So many, of which the first arrived then, in seconds since the epoch."""
+        with self.path.open("a") as file:
+            file.write(f"{tuples} {arrived}\n")
+
+    def so_far(self, arrived: float) -> tuple[int, float]:
+        """How many, and when the first of them and of those that ``arrived`` now did."""
+        lines = [line.split() for line in self.path.read_text().splitlines()]
+        first = min([arrived, *(float(moment) for _, moment in lines)])
+        return sum(int(tuples) for tuples, _ in lines), first
 
 
 class StrawMan(Doorman):
@@ -114,7 +114,7 @@ class StrawMan(Doorman):
         self, rows: Rows, keys: Words, arrived: Floats, strata: Ints | None = None
     ) -> tuple[list[int], list[Any]]:
         first = float(arrived.min()) + self._since_epoch
-        before, began = self._given.add(0, first)
+        before, began = self._given.so_far(first)
         already = self.tally.kept
         # Ĉ without what this task keeps, in the time of its clock
         self._foreseen = began - self._since_epoch + (before - already) * self._each
@@ -314,7 +314,7 @@ def _guarded(
             stream, function, (), key=key, latency=latency, arrival="_arrival", make=make
         )
         (guard,) = site._guards
-        if "cost" in guarded.columns:
+        if "cost" in guarded.columns:  # what the tuples are to take, so that one sees what they do
             guarded = guarded.observe("asked", sf.sum("cost").alias("seconds"))
         reports: list[dict[str, Any]] = []
 

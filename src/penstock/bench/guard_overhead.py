@@ -33,6 +33,7 @@ ROUNDS = tuple(range(230))
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     whole = seconds >= h.WHOLE
     turns = Turns(round(seconds / 5), 3, 5.0, 2.0) if whole else Turns(1, 0, seconds, 2.0)
+    rows = round(ROWS * min(seconds / h.WHOLE, 1.0))
     with h.gated_site(spark) as site:
 
         def start_guarded(stream: DataFrame, directory: str) -> StreamingQuery:
@@ -42,7 +43,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             return h.sink(frame, directory).trigger(processingTime=h.TRIGGER).start()
 
         jobs = {"plain": _start_plain, "guarded": start_guarded}
-        took = in_turns(spark, jobs, round(ROWS * min(seconds / h.WHOLE, 1.0)), turns, keys=KEYS)
+        took = in_turns(spark, jobs, rows, turns, keys=KEYS)
     median = {name: float(np.median(each)) if each else inf for name, each in took.items()}
     overhead = median["guarded"] / median["plain"] - 1 if all(took.values()) else inf
     began = time.perf_counter()
@@ -50,7 +51,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         ten_microseconds({"key": "k"})
     return {
         "function_us": (time.perf_counter() - began) * 100,
-        "rows_a_batch": ROWS,
+        "rows_a_batch": rows,
         "median_us_a_tuple": median,
         "overhead": overhead,
         "raw": took,

@@ -60,8 +60,8 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     apart = max(abs(reported[q] - afterwards[q]) for q in afterwards)
     ledger_arrived = sum(entry.arrived for entry in entries)
     ledger_admitted = sum(entry.admitted for entry in entries)
-    # a batch that was cut off between its work and its commit was not processed
-    admitted = sum(sum(really[batch].values()) for batch in batches if batch in really)
+    # by Spark's word: a batch that was cut off between its work and its commit was not processed
+    admitted = sum(sum(really[progress["batchId"]].values()) for progress in told)
     return {
         "queries": QUERIES,
         "largest_difference_of_sic": apart,

@@ -225,7 +225,8 @@ class DearestFirstFleet:
 
     def _overdrawn(self, wait: Floats) -> Bools:
         most = df.OVERDRAFT * self.threshold
-        bearable = df.MARGIN * self.threshold * (2.0 - self.excess / np.maximum(most, 1e-300))
+        share = np.divide(self.excess, most, out=np.zeros_like(most), where=most > 0.0)
+        bearable = df.MARGIN * self.threshold * (2.0 - share)
         return np.asarray((self.excess > most) & (wait > bearable))
 
     def _toll(self, cost: Floats) -> Floats:

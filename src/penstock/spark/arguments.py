@@ -274,6 +274,11 @@ def names_of(stream: DataFrame) -> list[str]:
     return list(stream.columns)
 
 
+def frame_of(writer: DataStreamWriter) -> DataFrame:
+    """What is to be written."""
+    return cast(DataFrame, cast(Any, writer)._df)
+
+
 def plan_of(frame: DataFrame) -> str:
     """What Spark makes of it, as text."""
     return str(cast(Any, frame)._jdf.queryExecution().analyzed().toString())
@@ -302,7 +307,7 @@ def gates_of(
     writer: DataStreamWriter, gates: Iterable[Gate], taken: Collection[Gate]
 ) -> list[Gate]:
     """The gates of a query that is to be started; ``taken`` are those of other queries."""
-    found = gates_in(cast(Any, writer)._df, gates)
+    found = gates_in(frame_of(writer), gates)
     if not found:
         raise PenstockError(
             "this query has no gate of this site: pass its source through site.gate(...) first"

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,6 +39,15 @@ OUTLIVED = 8
 RECENT_SECONDS = 30.0
 """What a report calls recent."""
 OnError = Literal["fail", "skip"]
+
+
+class Recent(NamedTuple):
+    """What a task told, and when."""
+
+    told: float
+    kept: int
+    shed: int
+    waited: float
 
 
 class _ToldParam(AccumulatorParam[list[Told]]):
@@ -70,8 +79,7 @@ class Guard:
         self._told: Accumulator[list[Told]] = spark.sparkContext.accumulator([], _ToldParam())
         self._total = Tally(Sketch())
         self._since = News()
-        self._recent: deque[tuple[float, int, int, float]] = deque()
-        """When it was told, how many were kept and shed, and for how long the former waited."""
+        self._recent: deque[Recent] = deque()
 
     @property
     def told(self) -> Accumulator[list[Told]]:
@@ -109,7 +117,10 @@ class Guard:
         self._hear()
         total = self._total
         served = max(total.kept, 1)
-        kept, shed, waited = self._of_late(time.monotonic())
+        with self._lock:
+            self._forget_before(time.monotonic() - RECENT_SECONDS)
+            recent = list(self._recent)
+        kept, shed = (sum(getattr(task, name) for task in recent) for name in ("kept", "shed"))
         return {
             "guard": self.name,
             "function": self.function,
@@ -121,18 +132,10 @@ class Guard:
             "mean_wait_ms": 1000 * total.waited / served,
             "mean_cost_ms": 1000 * total.busy / max(total.kept + total.failed, 1),
             "latency_ms": 1000 * self.latency,
-            "recent_wait_ms": 1000 * waited / max(kept, 1),
+            "recent_wait_ms": 1000 * sum(task.waited for task in recent) / max(kept, 1),
             "recent_shed_share": shed / max(kept + shed, 1),
             "last_error": total.error or None,
         }
-
-    def _of_late(self, now: float) -> tuple[int, int, float]:
-        """Kept, shed and waited in the last half minute."""
-        with self._lock:
-            while self._recent and self._recent[0][0] < now - RECENT_SECONDS:
-                self._recent.popleft()
-            kept, shed, waited = (sum(each[place] for each in self._recent) for place in (1, 2, 3))
-        return int(kept), int(shed), waited
 
     def cost_of(self, fingerprint: int) -> float:
         """Seconds that a tuple with this ``xxhash64`` of its key is expected to take."""
@@ -159,8 +162,15 @@ class Guard:
         total.waited += tally.waited
         total.busy += tally.busy
         total.error = tally.error or total.error
-        self._recent.append((time.monotonic(), tally.kept, tally.shed, tally.waited))
         self._since.count(tally)
+        now = time.monotonic()
+        self._recent.append(Recent(now, tally.kept, tally.shed, tally.waited))
+        self._forget_before(now - RECENT_SECONDS)
+
+    def _forget_before(self, moment: float) -> None:
+        """Also where nobody ever asks for a report."""
+        while self._recent and self._recent[0].told < moment:
+            self._recent.popleft()
 
 
 @dataclass

@@ -7,11 +7,11 @@ counted again (see ``recount``).
 
 import logging
 from collections.abc import Mapping
-from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.spark import arguments
 from penstock.spark.gate import Gate
 from penstock.spark.job import SparkJob
 from penstock.spark.ledger import Ledger
@@ -76,7 +76,7 @@ class Recovery:
 
         ``streams`` are those behind the gates, by the gates' names.
         """
-        stored, frame = Checkpoint(self._spark, checkpoint), cast(Any, writer)._df
+        stored, frame = Checkpoint(self._spark, checkpoint), arguments.frame_of(writer)
         query, batch = stored.query(), stored.last_committed()
         if query is None or batch is None or not self._ledger.lacks(job.name, query, batch):
             return

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -204,7 +204,7 @@ class Site:
                     raise PenstockError(f"{name}: {wrong[0]}: {wrong[1]}")
                 intervals = {**self.settings.intervals, name: period}
                 self.settings = replace(self.settings, intervals=intervals)
-            guards = self._guards.of(cast(Any, writer)._df)
+            guards = self._guards.of(arguments.frame_of(writer))
             self._jobs[name] = job = SparkJob(name, gates, guards)
         try:
             if checkpoint is not None:
