@@ -1,4 +1,52 @@
-from hypothesis import settings
+"""What Spark tests share: one session, as starting a JVM takes seconds, and a small file."""
 
-settings.register_profile("penstock", max_examples=1000, deadline=None, derandomize=True)
-settings.load_profile("penstock")
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from pyspark.sql import SparkSession
+
+from tests.spark.support import QUICK
+
+hypothesis_settings.register_profile("penstock", max_examples=1000, deadline=None, derandomize=True)
+hypothesis_settings.load_profile("penstock")
+
+pa: Any = import_module("pyarrow")
+pq: Any = import_module("pyarrow.parquet")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    # Spark starts its workers with the `python3` of the PATH, which may not know this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.master(os.environ.get("PENSTOCK_TEST_MASTER", "local[2]"))
+        .appName("penstock-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.log.level", "ERROR")
+        .config("spark.driver.extraJavaOptions", QUICK)
+        .config("spark.executor.extraJavaOptions", QUICK)
+        .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def ten_readings(tmp_path: Path) -> str:
+    """Ten readings, one a second."""
+    path = tmp_path / "rows.parquet"
+    moments = pa.array(range(10)).cast(pa.timestamp("s"))
+    pq.write_table(pa.table({"at": moments, "key": [f"k{n}" for n in range(10)]}), path)
+    return str(path)

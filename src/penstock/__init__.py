@@ -6,14 +6,14 @@ when it is first used.
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.types import PenstockError
+from penstock.errors import PenstockError
 
 __version__ = "0.1.0"
 __all__ = [
     "Concept",
     "PenstockError",
+    "QueryTerms",
     "Site",
-    "Terms",
     "corr",
     "count",
     "covar",
@@ -29,10 +29,11 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from penstock.sources.replay import replay
     from penstock.spark import (
         Concept,
+        QueryTerms,
         Site,
-        Terms,
         corr,
         count,
         covar,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         var,
         within,
     )
-    from penstock.spark.replay import replay
 
 
 def __getattr__(name: str) -> Any:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from penstock.lab.study import federation
 from penstock.sim.engine import Simulation
 from penstock.sim.measure import Outcome
 from penstock.sim.scenario import Scenario
-from penstock.sim.study import federation
 
 
 def small(

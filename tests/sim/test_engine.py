@@ -5,17 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.controller import Controller
-from penstock.quality import Operator, Query, exactly
-from penstock.sim.central import Problem, lexicographic_max_min
+from penstock.core.controller import Controller
+from penstock.core.state import State
+from penstock.core.types import Floats, Plan, Report
+from penstock.errors import PenstockError
+from penstock.lab.study import COMPLEX
+from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.sim.deployment import deploy
 from penstock.sim.engine import Simulation
 from penstock.sim.network import Coordinators, Mail
 from penstock.sim.scenario import Scenario
 from penstock.sim.site import Site
-from penstock.sim.study import COMPLEX
-from penstock.state import State
-from penstock.types import Floats, PenstockError, Plan, Report
+from tests.reference.quality import Operator, Query, exactly
 from tests.sim.support import run, small
 
 scenarios = st.builds(

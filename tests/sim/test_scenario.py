@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock.errors import PenstockError
 from penstock.sim.deployment import deploy
 from penstock.sim.placement import zipf_weights
 from penstock.sim.scenario import Scenario, load
 from penstock.sim.workload import KINDS, Asked, workload
-from penstock.types import PenstockError
 from tests.sim.support import small
 
 HEAD = "sites: {count: 3, capacity: 50}\n"

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import penstock as ps
-from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.record.ledger import Entry, Ledger
 from tests.spark.support import QUICK, wait_until
 
 BATCHES = 2

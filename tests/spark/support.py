@@ -20,10 +20,10 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.spark.gate import Gate
-from penstock.spark.keys import Keys, salt_of
-from penstock.spark.wire import Shipment, Wire
-from penstock.types import Count, Plan, Stratum
+from penstock.core.types import Count, Plan, Stratum
+from penstock.spark.gate.columns import Gate
+from penstock.spark.gate.keys import Keys, salt_of
+from penstock.spark.gate.wire import Shipment, Wire
 
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")

@@ -1,4 +1,4 @@
-"""Weighted aggregates in Spark against the arithmetic in ``penstock.estimate``."""
+"""Weighted aggregates in Spark against the arithmetic in ``tests.reference.estimate``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import penstock as ps
-from penstock.estimate import Estimate, Sample
+from tests.reference.estimate import Estimate, Sample
 
 ROWS = [
     (0, 2.0, 4.0, 0.1),

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock as ps
-from penstock.types import Demand, Floats, PenstockError
+from penstock.core.types import Demand, Floats
+from penstock.errors import PenstockError
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ class Constant:
         ({"policy": 5}, "policy: expected a name or an object with a method 'rates', found 5"),
         ({"headroom": 5}, "headroom: the share of a budget that is planned, not 5"),
         ({"headroom": "a"}, "headroom: the share of a budget that is planned, not 'a'"),
-        ({"terms": {"a": 5}}, "terms: 'a' has 5; give ps.Terms"),
+        ({"terms": {"a": 5}}, "terms: 'a' has 5; give ps.QueryTerms"),
         ({"directory": "/proc/nowhere"}, "directory: /proc/nowhere: "),
         ({"policy": Constant(float("nan"))}, "policy 'constant'.*not a number"),
     ],
@@ -178,7 +179,7 @@ def test_two_streams_of_one_query_name(site: ps.Site, stream: DataFrame) -> None
 )
 def test_terms(terms: dict[str, Any], message: str) -> None:
     with pytest.raises(PenstockError, match=message):
-        ps.Terms(**terms)
+        ps.QueryTerms(**terms)
 
 
 def test_bounds_are_asked_for_or_not() -> None:

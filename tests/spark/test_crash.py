@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import penstock as ps
-from penstock.controller import Controller
-from penstock.spark.ledger import Entry, Ledger
-from penstock.spark.recount import Planned
-from penstock.spark.wire import ALWAYS
-from penstock.state import State
-from penstock.types import Plan, Report
+from penstock.core.controller import Controller
+from penstock.core.state import State
+from penstock.core.types import Plan, Report
+from penstock.spark.gate.wire import ALWAYS
+from penstock.spark.record.ledger import Entry, Ledger
+from penstock.spark.record.recount import Planned
 from tests.spark.crash_job import run
 from tests.spark.support import file_stream, wait_until, write_batches
 

@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.spark.gate import REST, SIC, WEIGHT
-from penstock.spark.replay import replay
-from penstock.spark.replay_options import parse
-from penstock.types import Count, Plan, Stratum
+from penstock.core.types import Count, Plan, Stratum
+from penstock.sources.options import parse
+from penstock.sources.replay import replay
+from penstock.spark.gate.columns import REST, SIC, WEIGHT
 from tests.spark.support import (
     Rig,
     file_stream,

@@ -18,16 +18,17 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.las.doorman import Orders, Tally
-from penstock.sketch import Sketch
-from penstock.spark.desk import Address, Desk
-from penstock.spark.gate import Gate
+from penstock.core.types import Count, Stratum
+from penstock.errors import PenstockError
+from penstock.guard.admission import GuardPlan, TaskReport
+from penstock.guard.plan_server import PlanClient, PlanServer
+from penstock.guard.sketch import Sketch
+from penstock.guard.task import decoded, encoded
+from penstock.spark.gate.columns import Gate
+from penstock.spark.gate.keys import Keys
 from penstock.spark.guard import Guard, News
-from penstock.spark.guard_task import decoded, encoded
 from penstock.spark.guards import _take_off
-from penstock.spark.keys import Keys
 from penstock.spark.site import Site
-from penstock.types import Count, PenstockError, Stratum
 from tests.spark.support import file_stream, wait_until, write_batches
 
 pa: Any = import_module("pyarrow")
@@ -485,7 +486,7 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
 ) -> None:
     """On a site of 8 cores, whatever the number of partitions."""
     guard = Guard(spark, "shares", 1.0, 8)
-    guard.orders = Orders(1.0, 3.0, Sketch(0.01))
+    guard.orders = GuardPlan(1.0, 3.0, Sketch(0.01))
     moved = -0.4
     running: list[int] = []
     for begin, end, limit in (
@@ -495,7 +496,7 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
         (1, 1, 2.2 + moved),
     ):
         running += [decoded(guard.answer())[0] for _ in range(begin)]
-        tally = Tally(Sketch(0.01), kept=1, moved=moved)
+        tally = TaskReport(Sketch(0.01), kept=1, moved=moved)
         guard.told.add([(running.pop(), tally) for _ in range(end)])
         guard.report()
         assert guard.orders.limit == pytest.approx(limit)
@@ -503,13 +504,13 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
 
 def test_tasks_that_died_do_not_share_the_limit_for_ever(spark: SparkSession) -> None:
     guard = Guard(spark, "dead", 1.0, 4)
-    guard.orders = Orders(1.0, 3.0, Sketch(0.01))
+    guard.orders = GuardPlan(1.0, 3.0, Sketch(0.01))
     for _ in range(3):
         guard.answer()  # of whom nobody hears again
     for _ in range(40):
         before = guard.orders.limit
         ticket, _ = decoded(guard.answer())
-        guard.told.add([(ticket, Tally(Sketch(0.01), kept=1, moved=-0.01))])
+        guard.told.add([(ticket, TaskReport(Sketch(0.01), kept=1, moved=-0.01))])
         guard.report()
     assert guard.orders.limit == pytest.approx(before - 0.01)
 
@@ -521,7 +522,7 @@ def test_what_is_not_recent_is_forgotten_also_where_nobody_asks(
     monkeypatch.setattr("penstock.spark.guard.time.monotonic", lambda: now)
     for _ in range(100):
         now += 10.0
-        guard._count(Tally(Sketch(0.01), kept=3, shed=1, waited=0.6))
+        guard._count(TaskReport(Sketch(0.01), kept=3, shed=1, waited=0.6))
     assert len(guard._recent) <= 4
     report = guard.report()
     assert report["recent_wait_ms"] == pytest.approx(200.0)
@@ -543,39 +544,39 @@ def test_trials_come_once_in_a_latency_and_take_a_tenth_of_the_time(spark: Spark
 def test_orders_survive_the_way() -> None:
     sketch = Sketch(seed=4)
     sketch.add(17, 0.25)
-    ticket, again = decoded(encoded(7, Orders(0.1, 0.2, sketch, trial=0.3)))
+    ticket, again = decoded(encoded(7, GuardPlan(0.1, 0.2, sketch, trial=0.3)))
     assert ticket == 7
     assert (again.threshold, again.limit, again.trial) == (0.1, 0.2, 0.3)
     assert again.sketch.cost(17) == 0.25
 
 
 def test_the_desk_answers_those_who_know_the_token() -> None:
-    desk = Desk("127.0.0.1", "127.0.0.1")
+    desk = PlanServer("127.0.0.1", "127.0.0.1")
     try:
         address = desk.serve("guard", lambda: b"orders")
-        assert address.ask() == b"orders"
-        stranger = Address(address.host, address.port, b"x" * 32, "guard")
+        assert address.fetch() == b"orders"
+        stranger = PlanClient(address.host, address.port, b"x" * 32, "guard")
         with pytest.raises(ConnectionError):
-            stranger.ask()
-        nobody = Address(address.host, address.port, address.token, "another")
+            stranger.fetch()
+        nobody = PlanClient(address.host, address.port, address.token, "another")
         with pytest.raises(ConnectionError):
-            nobody.ask()
+            nobody.fetch()
     finally:
         desk.close()
     with pytest.raises(ConnectionError, match=r"guard: nobody answers .* its site has stopped"):
-        address.ask()
+        address.fetch()
 
 
 def test_the_desk_answers_hundreds_that_come_together() -> None:
     """Tasks of a large cluster do. Who is turned away tries again after a second."""
-    desk = Desk("127.0.0.1", "127.0.0.1")
+    desk = PlanServer("127.0.0.1", "127.0.0.1")
     try:
         address = desk.serve("guard", lambda: b"orders" * 1000)
         took = []
         for _ in range(3):  # a busy machine may disturb one of them
             began = time.perf_counter()
             with ThreadPoolExecutor(200) as pool:
-                answers = list(pool.map(lambda _: address.ask(), range(200)))
+                answers = list(pool.map(lambda _: address.fetch(), range(200)))
             took.append(time.perf_counter() - began)
             assert set(answers) == {b"orders" * 1000}
         assert min(took) < 0.9

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.ledger import Entry, Ledger
+from penstock.spark.record.ledger import Entry, Ledger
 
 
 def entry(batch: int, *, job: str = "fares", gate: str = "gate-0", query: str = "id") -> Entry:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 import penstock as ps
-from penstock.spark.job import SparkJob
+from penstock.spark.query import SparkJob
 from tests.spark.support import file_stream, wait_until, write_batches
 
 

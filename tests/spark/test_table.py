@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.spark.gate import Gate
-from penstock.spark.keys import Keys
-from penstock.spark.table import Table
-from penstock.spark.wire import Shipment, Wire
-from penstock.types import Ints
+from penstock.core.types import Ints
+from penstock.spark.gate.columns import Gate
+from penstock.spark.gate.keys import Keys
+from penstock.spark.gate.table import Table
+from penstock.spark.gate.wire import Shipment, Wire
 from tests.spark.support import xxhash64
 
 

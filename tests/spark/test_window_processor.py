@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
-from penstock.concept.buffer import Buffer
-from penstock.concept.generator import Generator
-from penstock.concept.shedders import shedder
-from penstock.experiments.cod_gate import files
+from penstock.errors import PenstockError
+from penstock.lab.cod.drifting import Generator
+from penstock.lab.cod.on_spark import files
 from penstock.spark.window_processor import Manager, process_windows
-from penstock.types import PenstockError
+from penstock.windows.buffer import Buffer
+from penstock.windows.sampling import shedder
 
 STREAM = Generator(groups=20, tuples=4000, skew=1.2, overlap=0.5).stream(3, seed=4)
 

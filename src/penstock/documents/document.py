@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from penstock.types import PenstockError
+from penstock.errors import PenstockError
 
 Path_ = tuple[str | int, ...]
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)?(?::-([^}]*))?\}")

@@ -3,9 +3,9 @@
 from importlib import import_module
 from pkgutil import iter_modules
 
+from penstock.errors import PenstockError
+from penstock.hints import hint
 from penstock.policy.base import Policy
-from penstock.spelling import hint
-from penstock.types import PenstockError
 
 __all__ = ["Policy", "available", "get"]
 

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.core.types import Demand, Floats
 from penstock.policy.water import Fill, Vessels
-from penstock.types import Demand, Floats
 
 
 class BalanceSic:

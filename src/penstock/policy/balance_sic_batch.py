@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.types import Demand, Floats
+from penstock.core.types import Demand, Floats
 
 
 class BalanceSicBatch:

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from penstock.core.types import Demand, Floats
 from penstock.policy.balance_sic import level_out
-from penstock.types import Demand, Floats
 
 
 class BalanceSicPaid:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.types import Demand, Floats
+from penstock.core.types import Demand, Floats
 
 
 class BalanceSicTuple:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Protocol, runtime_checkable
 
-from penstock.types import Demand, Floats
+from penstock.core.types import Demand, Floats
 
 
 @runtime_checkable

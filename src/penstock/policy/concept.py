@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.concept.pace import levels, rates_at
+from penstock.core.types import Demand, Filling, Floats
 from penstock.policy.balance_sic import level_out
-from penstock.types import Demand, Filling, Floats
+from penstock.windows.pace import levels, rates_at
 
 
 class Concept:
@@ -14,7 +14,7 @@ class Concept:
 
     A query's budget is what lifting it to the common level of SIC costs. It goes to its groups
     such that each comes to the same quota in the current window: a group below it is admitted
-    whole, one beyond is thinned (see ``penstock.concept.pace``). Where nothing is known of the
+    whole, one beyond is thinned (see ``penstock.windows.pace``). Where nothing is known of the
     window, what waits is taken for all of it.
     """
 

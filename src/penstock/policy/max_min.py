@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
+from penstock.core.types import Demand, Floats
 from penstock.policy.balance_sic import level_out
-from penstock.types import Demand, Floats
 
 
 class MaxMin:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.types import Demand, Floats, Ints
+from penstock.core.types import Demand, Floats, Ints
 
 GROUP = 1 << 15
 """Strata in a group, about; a dozen columns of it fit into a second-level cache."""

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from penstock.core.types import Bools, Floats, Ints
 from penstock.sim.deployment import Deployment
 from penstock.sim.scenario import Scenario
-from penstock.types import Bools, Floats, Ints
 
 
 class Arrivals:

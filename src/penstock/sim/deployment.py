@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from penstock.core.types import Bools, Floats, Ints, Stratum
 from penstock.sim.placement import place
 from penstock.sim.scenario import Scenario
 from penstock.sim.workload import Asked, Workload, workload
-from penstock.types import Bools, Floats, Ints, Stratum
 
 
 @dataclass(frozen=True)

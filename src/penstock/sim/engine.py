@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.controller import Controller
+from penstock.core.controller import Controller
+from penstock.core.settings import QueryTerms, Settings
+from penstock.core.standing import project
+from penstock.core.types import Bools, CoordinatorNews, Floats
+from penstock.errors import PenstockError
 from penstock.policy import get
-from penstock.projection import project
-from penstock.settings import Settings, Terms
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.deployment import Deployment, deploy
 from penstock.sim.failures import Failures
@@ -26,7 +28,6 @@ from penstock.sim.published import project_as_published
 from penstock.sim.scenario import Scenario
 from penstock.sim.site import Site
 from penstock.sim.workload import WINDOW
-from penstock.types import Bools, Floats, PenstockError, Told
 
 Progress = Callable[[float], None]
 """Is told which part of a run is done."""
@@ -179,11 +180,11 @@ class Simulation:
             rates[mine], worth[mine] = site.decide(start, self._waiting[mine].copy(), shares, told)
         return rates, worth
 
-    def _news(self) -> dict[str, Told]:
+    def _news(self) -> dict[str, CoordinatorNews]:
         if not self.scenario.update_sic:
             return {}
         ids, (sic, at) = self.deployment.work.ids, self._coordinators.news()
-        return dict(zip(ids, map(Told, sic.tolist(), at.tolist()), strict=True))
+        return dict(zip(ids, map(CoordinatorNews, sic.tolist(), at.tolist()), strict=True))
 
     def _work(self, free: Bools, admitted: Floats) -> None:
         """Sites work on what they admitted, and are busy until it is done."""
@@ -248,7 +249,7 @@ def controller_of(scenario: Scenario, deployed: Deployment) -> Controller:
         policy=get(policy or scenario.policy),
         headroom=HEADROOM,
         terms={
-            name: Terms(weight=weight)
+            name: QueryTerms(weight=weight)
             for name, weight in zip(work.ids, work.weight.tolist(), strict=True)
             if weight != 1.0
         },

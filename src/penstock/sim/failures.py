@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from penstock.core.types import Bools, Ints
+from penstock.errors import PenstockError
 from penstock.sim.scenario import Failure
-from penstock.types import Bools, Ints, PenstockError
 
 
 class Failures:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.types import Bools, Floats
+from penstock.core.types import Bools, Floats
 
 
 class Gate:

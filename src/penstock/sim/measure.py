@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.fairness import Spread, jain, spread
+from penstock.core.fairness import Spread, jain, spread
+from penstock.core.types import Bools, Floats
 from penstock.sim.deployment import Deployment
 from penstock.sim.scenario import Scenario
-from penstock.types import Bools, Floats
 
 if TYPE_CHECKING:
     from penstock.sim.engine import Step

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.types import Floats, Ints
+from penstock.core.types import Floats, Ints
 
 
 class Mail:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from penstock.core.types import Floats, Ints
 from penstock.sim.workload import Workload
-from penstock.types import Floats, Ints
 
 CLUSTERS = 4
 """Of sites, in the thesis' example of Zipf placement."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from penstock.experiments.base import Line, Plot
+from penstock.core.types import Floats
+from penstock.lab.report import Line, Plot
 from penstock.sim.measure import Outcome
 from penstock.sim.what_if import Answer
-from penstock.types import Floats
 
 
 def plots_of_run(outcome: Outcome) -> list[Plot]:

@@ -8,12 +8,12 @@ sees it.
 
 import numpy as np
 
-from penstock.account import Account, Standing
-from penstock.capacity import Forecast
-from penstock.projection import Projection
-from penstock.settings import Settings
-from penstock.state import State
-from penstock.types import Queries
+from penstock.core.account import Account, Standing
+from penstock.core.capacity import Forecast
+from penstock.core.settings import Settings
+from penstock.core.standing import Projection
+from penstock.core.state import State
+from penstock.core.types import Queries
 
 
 def project_as_published(

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from penstock.documents import MisplacedError, fit, read
-from penstock.durations import seconds
+from penstock.documents import MisplacedError, read, validate
+from penstock.errors import PenstockError
 from penstock.policy import get
 from penstock.sim.workload import KINDS
-from penstock.types import PenstockError
+from penstock.units import seconds
 
 Seconds = Annotated[float, BeforeValidator(seconds)]
 Span = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
@@ -193,4 +193,4 @@ class Scenario(Part):
 
 def load(path: Path) -> Scenario:
     """A scenario from a file; an error says file, line, key and remedy."""
-    return fit(read(path), Scenario)
+    return validate(read(path), Scenario)

@@ -4,10 +4,20 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.controller import Controller
-from penstock.cost import ThreeTermCost
-from penstock.state import Job, State
-from penstock.types import Batch, Bools, Floats, Outlook, Plan, Report, Stratum, Tally, Told
+from penstock.core.controller import Controller
+from penstock.core.cost import ThreeTermCost
+from penstock.core.state import Job, State
+from penstock.core.types import (
+    Batch,
+    Bools,
+    CoordinatorNews,
+    Floats,
+    Plan,
+    Report,
+    Stratum,
+    Tally,
+    Upcoming,
+)
 
 JOB = "site"
 TRIALS = 40
@@ -57,13 +67,13 @@ class Site:
         self._told_shares = False
 
     def decide(
-        self, now: float, waiting: Floats, shares: Floats, told: dict[str, Told]
+        self, now: float, waiting: Floats, shares: Floats, told: dict[str, CoordinatorNews]
     ) -> tuple[Floats, Floats]:
         """Rates, and what a tuple is worth, for each stratum. ``shares`` are of the partials."""
         interval = self._controller.settings.interval
         waited = interval if self._started is None else now - self._started
         tally = Tally(self.strata, waiting, np.zeros(waiting.size))
-        outlook = Outlook(JOB, waited, int(waiting.sum()), tally)
+        outlook = Upcoming(JOB, waited, int(waiting.sum()), tally)
         partial = frozenset(self._keys[self.partials]) if self._number == 0 else frozenset()
         report = Report(now, self._finished, outlook, told, self._news_of_shares(shares), partial)
         self._state, plan = self._controller.step(self._state, report)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.errors import PenstockError
 from penstock.sim.engine import Simulation
 from penstock.sim.scenario import Scenario
-from penstock.types import PenstockError
 
 HALVINGS = 6
 PAYS = 0.01

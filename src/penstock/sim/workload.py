@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.types import Bools, Floats, Ints
+from penstock.core.types import Bools, Floats, Ints
 
 WINDOW = 1.0
 """Seconds over which every kind aggregates."""

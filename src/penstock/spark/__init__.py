@@ -3,8 +3,8 @@
 import penstock.spark as ps      # or: import penstock as ps
 """
 
-from penstock.concept import Concept
-from penstock.settings import Terms
+from penstock.core.settings import QueryTerms
+from penstock.sources.replay import replay
 from penstock.spark.aggregates import (
     corr,
     count,
@@ -17,14 +17,14 @@ from penstock.spark.aggregates import (
     var,
     within,
 )
-from penstock.spark.replay import replay
 from penstock.spark.site import Site
 from penstock.spark.window_processor import process_windows
+from penstock.windows.concept import Concept
 
 __all__ = [
     "Concept",
+    "QueryTerms",
     "Site",
-    "Terms",
     "corr",
     "count",
     "covar",

@@ -1,7 +1,7 @@
 """Weighted aggregates for results of a gated stream, and how wrong they can be.
 
 They take the place of ``sf.count`` and the like behind a gate. With ``bounds=True`` an aggregate
-is a struct of ``value``, ``low`` and ``high``; see ``penstock.weighted`` for the formulas. Where
+is a struct of ``value``, ``low`` and ``high``; see ``penstock.estimates`` for the formulas. Where
 nothing was shed all three are equal, and equal to what the plain aggregate gives.
 """
 
@@ -10,11 +10,11 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from penstock import weighted
-from penstock.shares import as_share
-from penstock.spark.gate import SIC, WEIGHT
-from penstock.types import PenstockError
-from penstock.weighted import Weighted
+from penstock import estimates as weighted
+from penstock.errors import PenstockError
+from penstock.estimates import Weighted
+from penstock.spark.gate.columns import SIC, WEIGHT
+from penstock.units import as_share
 
 
 class SparkAlgebra:

@@ -13,14 +13,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from penstock import policy as policies
-from penstock.checks import check_policy_rates_lie_between_0_and_1
-from penstock.concept import Concept
-from penstock.durations import seconds
-from penstock.settings import Terms
-from penstock.spark.complaints import told
-from penstock.spark.gate import SIC, WEIGHT, Gate
-from penstock.spelling import hint
-from penstock.types import PenstockError
+from penstock.core.settings import QueryTerms
+from penstock.errors import PenstockError
+from penstock.hints import hint
+from penstock.spark.gate.columns import SIC, WEIGHT, Gate
+from penstock.spark.spark_errors import told
+from penstock.units import seconds
+from penstock.windows.concept import Concept
 
 
 def duration(name: str, value: float | str) -> float:
@@ -40,13 +39,6 @@ def policy(given: str | policies.Policy) -> policies.Policy:
         raise PenstockError(
             f"policy: expected a name or an object with a method 'rates', found {given!r}"
         )
-    try:
-        check_policy_rates_lie_between_0_and_1(given)
-    except AssertionError as error:
-        name = getattr(given, "name", type(given).__name__)
-        raise PenstockError(
-            f"policy {name!r}: a rate lies between 0 and 1, but it gave {error}"
-        ) from None
     return given
 
 
@@ -56,11 +48,11 @@ def headroom(given: float) -> float:
     return float(given)
 
 
-def terms(given: Mapping[str, Terms] | None) -> dict[str, Terms]:
+def terms(given: Mapping[str, QueryTerms] | None) -> dict[str, QueryTerms]:
     found = dict(given or {})
     for query, agreed in found.items():
-        if not isinstance(agreed, Terms):
-            raise PenstockError(f"terms: {query!r} has {agreed!r}; give ps.Terms(weight=...)")
+        if not isinstance(agreed, QueryTerms):
+            raise PenstockError(f"terms: {query!r} has {agreed!r}; give ps.QueryTerms(weight=...)")
     return found
 
 

@@ -2,11 +2,11 @@
 
     scored = site.guard(rides, score, key="model", latency="500ms", arrival="_arrival")
 
-Inside a task (``guard_task``) stands a ``Doorman``, who times the function, learns what each key
-costs and sheds in front of it. Tasks begin with the ``Orders`` in force, which they fetch from the
-driver's desk, and end with a ``Tally``, which reaches the driver through an accumulator: sketches
-are linear, so those of all partitions and batches add up. Executors may be processes or machines of
-their own; they need this package and NumPy.
+Inside a task (``penstock.guard.task``) an ``Admission`` times the function, learns what each key
+costs and sheds in front of it. Tasks begin with the ``GuardPlan`` in force, which they fetch from
+the driver's ``PlanServer``, and end with a ``TaskReport``, which reaches the driver through an
+accumulator: sketches are linear, so those of all partitions and batches add up. Executors may be
+processes or machines of their own; they need this package and NumPy.
 
 What a tuple waits depends on the clock, so a batch that is run again may shed other tuples.
 """
@@ -25,12 +25,12 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.las.doorman import Function, Orders, Tally
-from penstock.sketch import Sketch
+from penstock.errors import PenstockError
+from penstock.guard.admission import Function, GuardPlan, TaskReport
+from penstock.guard.plan_server import PlanServer
+from penstock.guard.sketch import Sketch
+from penstock.guard.task import ARRIVED, KEY, STRATUM, MakeAdmission, Task, Told, encoded
 from penstock.spark import arguments
-from penstock.spark.desk import Desk
-from penstock.spark.guard_task import ARRIVED, KEY, STRATUM, MakeDoorman, Task, Told, encoded
-from penstock.types import PenstockError
 
 ERROR = 0.01
 """Of the sketches: 272 columns, some 9 kB a task."""
@@ -67,7 +67,7 @@ class Guard:
         self, spark: SparkSession, name: str, latency: float, tasks: int, function: str = ""
     ) -> None:
         self.name, self.latency, self.function = name, latency, function
-        self.orders = Orders(latency, sketch=Sketch(ERROR))
+        self.orders = GuardPlan(latency, sketch=Sketch(ERROR))
         self._most_tasks = max(tasks, 1)
         self._tickets = itertools.count()
         self._running: set[int] = set()
@@ -77,7 +77,7 @@ class Guard:
         self._last_trial = -inf
         self._lock = threading.Lock()
         self._told: Accumulator[list[Told]] = spark.sparkContext.accumulator([], _ToldParam())
-        self._total = Tally(Sketch())
+        self._total = TaskReport(Sketch())
         self._since = News()
         self._recent: deque[Recent] = deque()
 
@@ -152,7 +152,7 @@ class Guard:
                 self._count(tally, beside)
                 self._running.discard(ticket)
 
-    def _count(self, tally: Tally, beside: int = 1) -> None:
+    def _count(self, tally: TaskReport, beside: int = 1) -> None:
         """Of one of so many tasks that ran beside each other."""
         self.orders = self.orders.after(tally, beside)
         total = self._total
@@ -185,7 +185,7 @@ class News:
     gone: int = 0
     """Shed or failed, of whatever stratum."""
 
-    def count(self, tally: Tally) -> None:
+    def count(self, tally: TaskReport) -> None:
         self.arrived += tally.arrived
         self.gone += tally.shed + tally.failed
         for name, (count, seconds) in tally.strata.items():
@@ -203,7 +203,7 @@ class News:
 
 def guarded(
     guard: Guard,
-    desk: Desk,
+    desk: PlanServer,
     stream: DataFrame,
     function: Function,
     key: tuple[Column, ...],
@@ -213,7 +213,7 @@ def guarded(
     stratum: Column | None,
     inputs: Sequence[str],
     on_error: OnError,
-    make: MakeDoorman | None = None,
+    make: MakeAdmission | None = None,
 ) -> DataFrame:
     """The stream of the tuples that are kept, with what the function made of them."""
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -7,13 +7,14 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from penstock.las.doorman import Function
+from penstock.core.types import Batch, Count, Stratum
+from penstock.errors import PenstockError
+from penstock.guard.admission import Function
+from penstock.guard.plan_server import PlanServer
+from penstock.guard.task import MakeAdmission
 from penstock.spark import arguments
-from penstock.spark.desk import Desk
-from penstock.spark.gate import Gate, Value
+from penstock.spark.gate.columns import Gate, Value
 from penstock.spark.guard import Guard, News, OnError, guarded
-from penstock.spark.guard_task import MakeDoorman
-from penstock.types import Batch, Count, PenstockError, Stratum
 
 _numbers = count()
 
@@ -21,7 +22,7 @@ _numbers = count()
 class Guards:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._desk: Desk | None = None
+        self._desk: PlanServer | None = None
         self._guards: list[tuple[Guard, tuple[Gate, ...]]] = []
         self._closed = False
         self._costs: dict[Guard, dict[Stratum, float]] = {}
@@ -39,15 +40,15 @@ class Guards:
         arrival: str | Column | None = None,
         inputs: Sequence[str] = (),
         on_error: OnError = "fail",
-        make: MakeDoorman | None = None,
+        make: MakeAdmission | None = None,
     ) -> DataFrame:
         """As ``Site.guard``; ``gates`` are those that the stream went through, and ``make`` makes
-        other doormen than the usual, for comparisons."""
+        other admissions than the usual, for comparisons."""
         if self._closed:
             raise PenstockError("this site was stopped: make another one, and guard with that")
         columns = arguments.guardable(stream, function, inputs, on_error)
         if self._desk is None:
-            self._desk = Desk(*arguments.driver_address(self._spark))
+            self._desk = PlanServer(*arguments.driver_address(self._spark))
         guard = Guard(
             self._spark,
             f"penstock_guard_{next(_numbers)}",

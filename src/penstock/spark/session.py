@@ -16,7 +16,7 @@ from typing import Any
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
-from penstock.types import PenstockError
+from penstock.errors import PenstockError
 
 MOST_CORES = 4
 

@@ -25,24 +25,25 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
-from penstock.concept import Concept
-from penstock.controller import Controller
-from penstock.las.doorman import Function
-from penstock.settings import Settings, Terms, impossible
+from penstock.core.controller import Controller
+from penstock.core.settings import QueryTerms, Settings, impossible
+from penstock.core.state import State
+from penstock.core.types import Batch, Plan, Report
+from penstock.errors import PenstockError
+from penstock.guard.admission import Function
 from penstock.spark import arguments
-from penstock.spark.books import Books
-from penstock.spark.gate import Gate
+from penstock.spark.gate.columns import Gate
+from penstock.spark.gate.keys import Keys
+from penstock.spark.gate.wire import Shipment, Wire
 from penstock.spark.guard import OnError
 from penstock.spark.guards import Guards
-from penstock.spark.job import SparkJob
-from penstock.spark.keys import Keys
-from penstock.spark.ledger import Ledger
 from penstock.spark.listener import Listener
-from penstock.spark.memory import Memory
-from penstock.spark.recovery import Recovery
-from penstock.spark.wire import Shipment, Wire
-from penstock.state import State
-from penstock.types import Batch, PenstockError, Plan, Report
+from penstock.spark.query import SparkJob
+from penstock.spark.record.ledger import Ledger
+from penstock.spark.record.recovery import Recovery
+from penstock.spark.record.saved_state import Memory
+from penstock.spark.record.totals import Books
+from penstock.windows.concept import Concept
 
 log = logging.getLogger("penstock")
 _gate_numbers = count()
@@ -69,7 +70,7 @@ class Site:
         latency: float | str | None = None,
         stw: float | str | None = None,
         policy: str | policies.Policy = "balance-sic",
-        terms: Mapping[str, Terms] | None = None,
+        terms: Mapping[str, QueryTerms] | None = None,
         headroom: float = 0.9,
         directory: str | Path | None = None,
     ) -> None:

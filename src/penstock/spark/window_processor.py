@@ -33,14 +33,13 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from penstock.concept.buffer import Buffer, Chunk, Staged, window_ends, window_panes
-from penstock.concept.shedders import Shedder, shedder
-from penstock.durations import seconds
-from penstock.shares import as_share
+from penstock.errors import PenstockError
 from penstock.spark import arguments
-from penstock.spark.gate import WEIGHT
-from penstock.spark.keys import group_name
-from penstock.types import PenstockError
+from penstock.spark.gate.columns import WEIGHT
+from penstock.spark.gate.keys import group_name
+from penstock.units import as_share, seconds
+from penstock.windows.buffer import Buffer, Chunk, Staged, window_ends, window_panes
+from penstock.windows.sampling import Shedder, shedder
 
 Function = Callable[[pd.DataFrame], Mapping[str, Any]]
 """From the rows of a group in a window to the columns of its result."""

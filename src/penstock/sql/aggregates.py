@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock import weighted
+from penstock import estimates as weighted
+from penstock.estimates import Weighted
 from penstock.sql.grammar import SqlError, text
-from penstock.weighted import Weighted
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
-from penstock.types import PenstockError
+from penstock.errors import PenstockError
 
 
 class SqlError(PenstockError):

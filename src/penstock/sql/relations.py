@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.spelling import hint
+from penstock.hints import hint
 from penstock.sql.aggregates import call
 from penstock.sql.grammar import SqlError
 

@@ -20,7 +20,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from penstock import weighted
+from penstock import estimates as weighted
 from penstock.sql import aggregates, cql
 from penstock.sql.aggregates import SQL, call, enclosed, filtered, name_of
 from penstock.sql.grammar import SqlError, parse, text

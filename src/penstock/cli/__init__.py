@@ -1,0 +1,1 @@
+"""The command line: ``penstock demo``, ``run``, ``check``, ``plan``, ``simulate`` and the rest."""

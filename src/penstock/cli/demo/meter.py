@@ -1,0 +1,149 @@
+"""How late results are: from what Spark reports of its batches, and the stream's schedule.
+
+When a tuple arrives is a pure function of its offset (`penstock.sources.schedule`), and a batch
+covers a range of offsets, so the latency of every tuple is known without asking any of them.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from penstock.core.types import Floats
+from penstock.sources.schedule import SECOND, Schedule
+
+SAMPLES = 40
+"""Tuples of a batch whose latency is computed, evenly spaced."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A micro-batch that has ended, with the tuples [first, stop); times are microseconds."""
+
+    batch: int
+    first: int
+    stop: int
+    began: int
+    ended: int
+    stream_start: int
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended - self.began) / SECOND
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.first
+
+    @classmethod
+    def of(cls, progress: str) -> "Commit | None":
+        """Read from Spark's progress report in JSON; None if it tells of no batch."""
+        told = json.loads(progress)
+        (source,) = told["sources"]
+        took = told["durationMs"].get("triggerExecution")
+        if not source["endOffset"] or took is None or "addBatch" not in told["durationMs"]:
+            return None
+        began = round(datetime.fromisoformat(told["timestamp"]).timestamp() * SECOND)
+        return cls(
+            batch=told["batchId"],
+            first=source["startOffset"]["offset"] if source["startOffset"] else 0,
+            stop=source["endOffset"]["offset"],
+            began=began,
+            ended=began + took * 1000,
+            stream_start=round(source["endOffset"]["start"] * SECOND),
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What can be said of a run at one moment."""
+
+    elapsed: float
+    """Seconds since the stream began."""
+    through: float
+    """The share of the run that is over."""
+    load: float
+    """What arrives, as a multiple of what the machine can process."""
+    rate: float
+    arrived: int
+    admitted: int
+    shed: int
+    waiting: int
+    sic: float
+    batch_seconds: float
+    latency: float
+    """Seconds that the oldest tuple without a result has waited."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """In seconds, from a tuple's arrival to the end of its batch."""
+
+    p50: float
+    p95: float
+    worst: float
+
+
+def best_rate(commits: Iterable[Commit]) -> float:
+    """Of the fastest batch: what slowed the others down may be somebody else's."""
+    return max(commit.rows / commit.seconds for commit in commits)
+
+
+def marginal_rate(commits: Sequence[Commit]) -> float:
+    """Tuples a second without what every batch costs: from the smallest batch to the largest.
+
+    Up to three times the best rate; more is noise.
+    """
+    best = best_rate(commits)
+    small, large = min(commits, key=_rows), max(commits, key=_rows)
+    longer = large.seconds - small.seconds
+    more = (large.rows - small.rows) / longer if longer > 0 else math.inf
+    return min(max(best, more), 3 * best)
+
+
+def _rows(commit: Commit) -> int:
+    return commit.rows
+
+
+def oldest(schedule: Schedule, done: int, now: int) -> float:
+    """Seconds since the first tuple arrived that no batch has covered."""
+    if schedule.offset_at(now) <= done:
+        return 0.0
+    return float(now - schedule.arrival_of(np.array([done]))[0]) / SECOND
+
+
+def latency(
+    commits: Iterable[Commit], admitted: Mapping[int, int], schedule: Schedule, end: int
+) -> Latency:
+    """Over all tuples that were not shed. One that waits at the end counts with its age so far.
+
+    Without these, a job so far behind that it answers nothing would seem fast.
+    """
+    ages, weights, done = [np.zeros(0)], [np.zeros(0)], 0
+    for commit in commits:
+        kept = admitted.get(commit.batch, commit.rows)
+        ages.append(_ages(schedule, commit.first, commit.stop, commit.ended))
+        weights.append(np.full(ages[-1].size, kept / SAMPLES))
+        done = max(done, commit.stop)
+    waiting = schedule.offset_at(end) - done
+    ages.append(_ages(schedule, done, done + waiting, end))
+    weights.append(np.full(ages[-1].size, waiting / SAMPLES))
+    return _summed_up(np.concatenate(ages), np.concatenate(weights))
+
+
+def _ages(schedule: Schedule, first: int, stop: int, at: int) -> Floats:
+    if stop <= first:
+        return np.zeros(0)
+    offsets = np.linspace(first, stop - 1, SAMPLES).astype(np.int64)
+    ages: Floats = (at - schedule.arrival_of(offsets)) / SECOND
+    return ages
+
+
+def _summed_up(ages: Floats, weights: Floats) -> Latency:
+    if not weights.sum() > 0:
+        return Latency(0.0, 0.0, 0.0)
+    p50, p95, worst = np.quantile(ages, (0.5, 0.95, 1.0), weights=weights, method="inverted_cdf")
+    return Latency(float(p50), float(p95), float(worst))

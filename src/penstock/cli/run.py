@@ -1,0 +1,169 @@
+"""The sequence of events of `penstock check` and `penstock run`."""
+
+import json
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+
+from penstock.cli.interrupt import Interrupt
+from penstock.cli.run_view import Moment, View, view
+from penstock.cli.terminal import say
+from penstock.errors import PenstockError
+from penstock.jobs.check import check as check_on_spark
+from penstock.jobs.load import Loaded, load
+from penstock.jobs.start import open_site, start
+from penstock.spark.session import check_java, session, workspace
+from penstock.spark.site import Site
+from penstock.sql import Rewritten
+
+POLL = 0.25
+FAILED = 1
+
+
+def check(path: Path) -> int:
+    """Says what is wrong with a job; what needs no Spark is told before Spark is started."""
+    loaded = load(path)
+    check_java()
+    mistake: PenstockError | None = None
+    with workspace("check") as directory, session(directory, "check", loaded.job.spark) as spark:
+        try:
+            check_on_spark(spark, loaded)
+        except PenstockError as error:
+            mistake = error  # told outside: it is no failure of Spark's
+    if mistake is not None:
+        raise mistake
+    console = Console()
+    say(console, f"{path}: good")
+    for name, query in loaded.queries.items():
+        say(console, f"  {name}: {described(query)}")
+    return 0
+
+
+def described(query: Rewritten) -> str:
+    """What becomes of its columns, and which sources it reads."""
+    kinds = {"weighted": "weighted", "unscaled": "unscaled", "derived": "of estimates"}
+    parts = [f"reads {', '.join(query.sources)}"]
+    for kind, words in kinds.items():
+        names = [column.name for column in query.columns if column.kind == kind]
+        parts += [f"{words}: {', '.join(names)}"] if names else []
+    bounded = [column.name for column in query.columns if column.bounds]
+    return "; ".join([*parts, f"with bounds: {', '.join(bounded)}"] if bounded else parts)
+
+
+def run(path: Path, seconds: float | None = None, report: Path | None = None) -> int:
+    """Runs a job until it is stopped, or for so many seconds; the exit code."""
+    _check_options(seconds, report)
+    loaded = load(path)
+    check_java()
+    console, interrupt = Console(), Interrupt()
+    lines = any(query.sink.format == "console" for query in loaded.job.queries.values())
+    seen = view(Console(force_terminal=False) if lines else console, loaded.job.site)
+    with interrupt.installed():
+        try:
+            outcome = _performed(loaded, seconds, seen, interrupt)
+        except KeyboardInterrupt:  # before anything ran
+            return 128 + (interrupt.number or signal.SIGINT)
+    if isinstance(outcome, PenstockError):
+        raise outcome
+    told, failures = outcome
+    if report is not None:
+        report.write_text(json.dumps(told, indent=2) + "\n")
+    _sum_up(console, told)
+    for name, reason in failures.items():
+        say(console, f"the query {name} failed: {reason}")
+    if failures:
+        return FAILED
+    return 128 + interrupt.number if interrupt.number else 0
+
+
+def _check_options(seconds: float | None, report: Path | None) -> None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise PenstockError(f"--seconds: expected a number above 0, not {seconds:g}")
+    if report is not None:
+        try:
+            report.touch()
+        except OSError as error:
+            raise PenstockError(f"--report: {report}: {error.strerror}") from None
+
+
+Outcome = tuple[dict[str, Any], dict[str, str]]
+
+
+def _performed(
+    loaded: Loaded, seconds: float | None, seen: View, interrupt: Interrupt
+) -> Outcome | PenstockError:
+    """The report, and why queries failed; or what is wrong with the job."""
+    with seen, workspace("run") as directory:
+        seen.stage("starting Spark")
+        with session(directory, "run", loaded.job.spark) as spark:
+            interrupt.spark_started()
+            seen.stage("checking the job")
+            try:
+                schemas = check_on_spark(spark, loaded)
+            except PenstockError as error:
+                return error
+            site = open_site(spark, loaded)
+            try:
+                seen.stage("starting the queries")
+                queries = start(spark, loaded, site, schemas, directory)
+                seen.stage("running; Ctrl-C stops it")
+                failures = _watched(queries, site, seconds, seen, interrupt)
+            finally:
+                site.stop()
+            return _whole(site.report(), list(queries)), failures
+
+
+def _whole(report: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """With the queries of which nothing was heard: nothing came, and nothing is missing."""
+    heard = {query["id"]: query for query in report["queries"]}
+    nothing = {"arrived": 0, "admitted": 0, "shed": 0, "sic": 1.0}
+    silent = {"latency_ms": {"p50": 0.0, "p95": 0.0, "p99": 0.0}, "batches": 0}
+    queries = [heard.get(name, {"id": name, **nothing, **silent}) for name in sorted(names)]
+    return {**report, "queries": queries}
+
+
+def _watched(
+    queries: Mapping[str, StreamingQuery],
+    site: Site,
+    seconds: float | None,
+    seen: View,
+    interrupt: Interrupt,
+) -> dict[str, str]:
+    """Until the time is over, somebody stops it, or all queries have ended."""
+    began = time.monotonic()
+    failures: dict[str, str] = {}
+    while seconds is None or time.monotonic() < began + seconds:
+        try:
+            interrupt.pause(POLL)
+        except KeyboardInterrupt:
+            break
+        seen.moment(Moment(time.monotonic() - began, site.sic(), site.report()))
+        failures = {name: why for name, query in queries.items() if (why := _failure(query))}
+        if failures or not any(query.isActive for query in queries.values()):
+            break
+    return failures
+
+
+def _failure(query: StreamingQuery) -> str | None:
+    """One line, if it has failed."""
+    error = None if query.isActive else query.exception()
+    if error is None:
+        return None
+    return " ".join(str(error).partition("=== Streaming Query")[0].split())[:500]
+
+
+def _sum_up(console: Console, told: Mapping[str, Any]) -> None:
+    for query in told["queries"]:
+        say(
+            console,
+            f"{query['id']}: {query['arrived']:,} arrived, {query['admitted']:,} admitted, "
+            f"{query['shed']:,} shed; SIC {query['sic']:.3f}; "
+            f"latency p95 {query['latency_ms']['p95'] / 1000:.1f} s; {query['batches']} batches",
+        )
+    balanced = "balanced" if told["ledger_balanced"] else "NOT balanced"
+    say(console, f"Jain's index {told['site']['jain']:.4f}; ledger {balanced}")

@@ -1,0 +1,257 @@
+"""Weighted aggregates as formulas, written once for Spark's columns and for SQL.
+
+An *algebra* builds expressions: ``penstock.spark.aggregates`` gives one whose expressions are
+Spark columns, ``penstock.sql`` one whose expressions are nodes of a parsed query. The arithmetic
+is that of ``tests.reference.estimate``, the oracle in the tests: ``w`` is one over the rate, null
+where a tuple does not count; ``Σ w(w-1) f²`` is the variance of ``Σ w f`` for any influence f.
+
+Where every weight is 1 the second-order aggregates are Spark's own, to the last digit.
+
+An interval is Student's. A few tuples, or a few heavy ones among many light ones, say little about
+what was not admitted; the *doubt* is one over the effective number of tuples behind a variance,
+``Σ (w(w-1))² / (Σ w(w-1))²``: one over n for n tuples of one weight, nearly 1 where a single heavy
+tuple speaks for all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations_with_replacement
+from statistics import NormalDist
+from typing import Any, Generic, Protocol, TypeVar
+
+
+class Term(Protocol):
+    """An expression of some algebra; arithmetic stays inside it."""
+
+    def __add__(self, other: Any) -> Any: ...
+    def __sub__(self, other: Any) -> Any: ...
+    def __mul__(self, other: Any) -> Any: ...
+    def __truediv__(self, other: Any) -> Any: ...
+    def __gt__(self, other: Any) -> Any: ...
+
+
+E = TypeVar("E", bound=Term)
+Polynomial = Mapping[tuple[int, int], E | None]
+"""In x and y: coefficients by powers; None is 1."""
+
+
+class Algebra(Protocol[E]):
+    """All that formulas need to know of the expressions that they are made of."""
+
+    def call(self, name: str, *arguments: E) -> E:
+        """A function of Spark SQL, by its name there."""
+
+    def literal(self, value: float | None) -> E: ...
+
+
+@dataclass(frozen=True)
+class Weighted(Generic[E]):
+    """An estimate, and the variance of its error; None where no sound one is known."""
+
+    value: E
+    variance: E | None = None
+    doubt: E | None = None
+    """One over the degrees of freedom of the variance."""
+
+
+def student(z: float, doubt: E) -> E:
+    """Student's quantile where the normal one is z: Fisher's expansion to the second order."""
+    first, second = (z**3 + z) / 4.0, (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
+    quantile: E = (doubt * second + first) * doubt + z
+    return quantile
+
+
+def bounds(algebra: Algebra[E], found: Weighted[E], confidence: float) -> tuple[E, E]:
+    """The interval that holds the truth with this confidence; for an estimate with a variance."""
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence is a share such as 0.95, not {confidence}")
+    if found.variance is None or found.doubt is None:
+        raise ValueError("no sound interval is known for this aggregate")
+    spread = algebra.call("greatest", found.variance, algebra.literal(0.0))
+    value = algebra.call("double", found.value)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    half = student(z, found.doubt) * algebra.call("sqrt", spread)
+    return value - half, value + half
+
+
+def count(f: Algebra[E], w: E) -> Weighted[E]:
+    """How many arrived: ``Σw``, rounded to a whole number."""
+    total = f.call("coalesce", f.call("round", f.call("sum", w)), f.literal(0))
+    variance = f.call("coalesce", _sum(f, _extra(w)), f.literal(0.0))
+    return Weighted(f.call("bigint", total), variance, _doubt(f, w))
+
+
+def total(f: Algebra[E], x: E, w: E) -> Weighted[E]:
+    """``Σwx``."""
+    x = f.call("double", x)
+    return Weighted(_sum(f, w * x), _sum(f, _extra(w) * x * x), _doubt(f, _where_all(f, w, x)))
+
+
+def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
+    """``Σwx / Σw`` over tuples that have an x; the influence of one is ``(x-μ) / Σw``."""
+    x, w = f.call("double", x), _where_all(f, w, x)
+    size = _sum(f, w)
+    centre: E = _sum(f, w * x) / size
+    spread = _spread(f, w, {(1, 0): None, (0, 0): _minus(f, centre)}, x, x)
+    return _about_itself(f, w, centre, spread / (size * size))
+
+
+def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weighted[E]:
+    """``Σw(x-μ)(y-ν) / Σw``; the influence of a tuple is ``((x-μ)(y-ν) - cov) / Σw``."""
+    w = _where_all(f, w, x, y)
+    x, y = f.call("double", x), f.call("double", y)
+    size = _sum(f, w)
+    mu, nu = _sum(f, w * x) / size, _sum(f, w * y) / size
+    value: E = _sum(f, w * x * y) / size - mu * nu
+    influence: Polynomial[E] = {
+        (1, 1): None,
+        (1, 0): _minus(f, nu),
+        (0, 1): _minus(f, mu),
+        (0, 0): mu * nu - value,
+    }
+    spread = _spread(f, w, influence, x, y) / (size * size)
+    native = f.call("covar_samp" if sample else "covar_pop", x, y)
+    return _exact(f, w, native, _of_sample(f, value, size) if sample else value, spread)
+
+
+def variance(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
+    """The covariance of x with itself, with fewer sums."""
+    value, spread, size, w, x = _moments(f, x, w)
+    native = f.call("var_samp" if sample else "var_pop", x)
+    return _exact(f, w, native, _of_sample(f, value, size) if sample else value, spread)
+
+
+def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
+    """The square root of the variance v; its own variance is ``var(v) / 4v``, to first order."""
+    value, spread, size, w, x = _moments(f, x, w)
+    native = f.call("stddev_samp" if sample else "stddev_pop", x)
+    scaled = _of_sample(f, value, size) if sample else value
+    rooted = f.call("try_divide", spread, f.call("greatest", value, f.literal(0.0)) * 4.0)
+    root = f.call("sqrt", f.call("greatest", scaled, f.literal(0.0)))
+    return _exact(f, w, native, root, f.call("coalesce", rooted, f.literal(0.0)))
+
+
+def correlation(f: Algebra[E], x: E, y: E, w: E) -> Weighted[E]:
+    """``cov(x, y) / sqrt(var(x) var(y))``; no interval."""
+    w = _where_all(f, w, x, y)
+    x, y = f.call("double", x), f.call("double", y)
+    joint, one, two = (_second(f, a, b, w) for a, b in ((x, y), (x, x), (y, y)))
+    roots = f.call("sqrt", f.call("greatest", one * two, f.literal(0.0)))
+    value = f.call("try_divide", joint, roots)
+    clipped = f.call("greatest", f.call("least", value, f.literal(1.0)), f.literal(-1.0))
+    return Weighted(_whole(f, w, f.call("corr", x, y), clipped))
+
+
+FREQUENCY = 1024.0
+"""Spark counts whole occurrences only; weights are kept to one part in so many."""
+
+
+def percentile(f: Algebra[E], name: str, x: E, w: E, *arguments: E) -> Weighted[E]:
+    """The value below which a share of the weight lies; no interval.
+
+    ``name`` is Spark's function, ``arguments`` follow its first. With weights the exact percentile
+    takes over, since only that one takes frequencies.
+    """
+    times = f.call("bigint", f.call("round", w * FREQUENCY))
+    share = arguments[0] if arguments else f.literal(0.5)
+    return Weighted(
+        _whole(
+            f,
+            _where_all(f, w, x),
+            f.call(name, x, *arguments),
+            f.call("percentile", x, share, times),
+        )
+    )
+
+
+# --- what they share ---------------------------------------------------------------------------
+
+
+def _sum(f: Algebra[E], x: E) -> E:
+    return f.call("sum", x)
+
+
+def _extra(w: E) -> E:
+    extra: E = w * (w - 1.0)
+    return extra
+
+
+def _minus(f: Algebra[E], x: E) -> E:
+    negated: E = f.literal(-1.0) * x
+    return negated
+
+
+def _where_all(f: Algebra[E], w: E, *there: E) -> E:
+    """The weight of tuples that have all of these values; null elsewhere."""
+    for x in there:
+        w = f.call("nvl2", x, w, f.literal(None))
+    return w
+
+
+def _spread(f: Algebra[E], w: E, influence: Polynomial[E], x: E, y: E) -> E:
+    """``Σ w(w-1) p(x, y)²`` for a polynomial, expanded so that one pass over tuples is enough."""
+    parts: list[E] = []
+    for (i, j), (k, m) in combinations_with_replacement(influence, 2):
+        part = _sum(f, _power(_extra(w), x, y, i + k, j + m))
+        for coefficient in (influence[i, j], influence[k, m]):
+            part = part if coefficient is None else coefficient * part
+        parts.append(part if (i, j) == (k, m) else part * 2.0)
+    return reduce(_plus, parts)
+
+
+def _plus(a: E, b: E) -> E:
+    total: E = a + b
+    return total
+
+
+def _power(start: E, x: E, y: E, in_x: int, in_y: int) -> E:
+    for factor in [x] * in_x + [y] * in_y:
+        start = start * factor
+    return start
+
+
+def _second(f: Algebra[E], x: E, y: E, w: E) -> E:
+    size = _sum(f, w)
+    value: E = _sum(f, w * x * y) / size - (_sum(f, w * x) / size) * (_sum(f, w * y) / size)
+    return value
+
+
+def _moments(f: Algebra[E], x: E, w: E) -> tuple[E, E, E, E, E]:
+    """The population variance, the variance of that estimate, and what they were made of."""
+    x, w = f.call("double", x), _where_all(f, w, x)
+    size = _sum(f, w)
+    mu, value = _sum(f, w * x) / size, _second(f, x, x, w)
+    influence: Polynomial[E] = {
+        (2, 0): None,
+        (1, 0): f.literal(-2.0) * mu,
+        (0, 0): mu * mu - value,
+    }
+    return value, _spread(f, w, influence, x, x) / (size * size), size, w, x
+
+
+def _of_sample(f: Algebra[E], value: E, size: E) -> E:
+    """Bessel's correction with the estimated size."""
+    return f.call("try_divide", value * size, size - 1.0)
+
+
+def _whole(f: Algebra[E], w: E, native: E, weighted: E) -> E:
+    """Spark's own aggregate where nothing was shed."""
+    shed: E = f.call("max", w) > 1.0
+    return f.call("if", shed, weighted, native)
+
+
+def _exact(f: Algebra[E], w: E, native: E, weighted: E, spread: E) -> Weighted[E]:
+    return _about_itself(f, w, _whole(f, w, native, weighted), spread)
+
+
+def _doubt(f: Algebra[E], w: E) -> E:
+    once, squared = _sum(f, _extra(w)), _sum(f, _extra(w) * _extra(w))
+    return f.call("coalesce", f.call("try_divide", squared, once * once), f.literal(0.0))
+
+
+def _about_itself(f: Algebra[E], w: E, value: E, spread: E) -> Weighted[E]:
+    """An estimate whose spread was taken about that very estimate: one tuple's worth is used up."""
+    doubt = _doubt(f, w)
+    left = f.call("greatest", doubt * -1.0 + 1.0, f.literal(0.5))
+    return Weighted(value, spread / left, f.call("least", doubt / left, f.literal(1.0)))

@@ -1,0 +1,1 @@
+"""Job files: what ``penstock run`` and ``penstock check`` read. See docs/jobs.md."""

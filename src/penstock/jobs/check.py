@@ -1,0 +1,155 @@
+"""What only Spark can say about a job: columns, types, formats, and what a stream cannot do.
+
+Nothing is started. Queries are analysed twice, over the sources as they are, which gives the names
+and types of their results, and in their rewritten form, which is then shown to the checks that
+Spark makes before it starts a query.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from penstock.errors import PenstockError
+from penstock.jobs.inputs import behind, identity, located, read, strata
+from penstock.jobs.load import Loaded, view
+from penstock.jobs.results import answer
+from penstock.spark import arguments
+from penstock.spark.gate.columns import SIC, WEIGHT
+from penstock.spark.spark_errors import column_hint, line_of, told
+
+Schemas = Mapping[str, StructType]
+
+
+def check(spark: SparkSession, loaded: Loaded) -> Schemas:
+    """Raises the first mistake with its place; gives what plain Spark's results would look like."""
+    job = loaded.job
+    _writable(loaded, job.checkpoint, ("checkpoint",))
+    streams = {name: _source(spark, loaded, name) for name in job.sources}
+    for name in job.queries:
+        _strata(loaded, name, streams)
+        _concept(loaded, name, streams)
+        _sink(spark, loaded, name)
+    return {name: _query(spark, loaded, name, streams) for name in job.queries}
+
+
+def _source(spark: SparkSession, loaded: Loaded, name: str) -> DataFrame:
+    source, place = loaded.job.sources[name], ("sources", name)
+    if source.format not in ("replay", "files"):
+        _require_format(spark, loaded, (*place, "format"), source.format)
+    try:
+        stream = read(spark, source, loaded.directory)
+        behind(stream, source).createOrReplaceTempView(f"`{name}`")
+        stream.select(*identity(stream, source))
+    except ValueError as error:
+        raise loaded.document.error(place, str(error)) from None
+    except PySparkException as error:
+        raise loaded.document.error(place, told(error)) from None
+    except PenstockError as error:
+        key = (*place, "time") if source.time else place
+        raise loaded.document.error(key, str(error)) from None
+    return stream
+
+
+def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
+    query, used = loaded.job.queries[name], loaded.queries[name].sources
+    found = False
+    for source in used:
+        try:
+            chosen = strata(streams[source], source, query)
+            streams[source].select(*chosen)
+            found = found or bool(chosen)
+        except PySparkException as error:
+            raise loaded.document.error(("queries", name, "strata"), told(error)) from None
+    if query.strata and not found:
+        known = sorted({column for source in used for column in streams[source].columns})
+        wanted = [text for texts in query.strata.values() for text in texts]
+        message = f"no source of the query has {wanted[0]!r}; {column_hint(wanted[0], known)}"
+        raise loaded.document.error(("queries", name, "strata"), message)
+
+
+def _concept(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
+    windows = loaded.job.queries[name].concept
+    if windows is None:
+        return
+    for source in loaded.queries[name].sources:
+        try:
+            arguments.concept(windows.concept(), streams[source])
+        except PenstockError as error:
+            place = ("queries", name, "concept")
+            message = str(error).removeprefix("concept: ")
+            raise loaded.document.error(place, message) from None
+
+
+def _query(
+    spark: SparkSession, loaded: Loaded, name: str, streams: Mapping[str, DataFrame]
+) -> StructType:
+    query, rewritten = loaded.job.queries[name], loaded.queries[name]
+    for source in rewritten.sources:
+        given = loaded.job.sources[source]
+        stamped = streams[source]
+        if not given.static:
+            stamped = stamped.select("*", sf.lit(1.0).alias(WEIGHT), sf.lit(1.0).alias(SIC))
+        behind(stamped, given).createOrReplaceTempView(f"`{view(name, source)}`")
+    try:
+        plain = spark.sql(rewritten.plain).schema
+        _streamable(spark, answer(spark, rewritten, plain), query.mode)
+    except PySparkException as error:
+        line = line_of(query.sql, error)
+        raise loaded.document.error(("queries", name, "sql"), told(error), line) from None
+    return plain
+
+
+def _streamable(spark: SparkSession, frame: DataFrame, mode: str) -> None:
+    """Spark's own checks, which it makes when a query is started."""
+    bridge: Any = spark
+    analysed: Any = frame
+    modes = bridge._jvm.org.apache.spark.sql.streaming.OutputMode
+    checker = bridge._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    checker.checkForStreaming(
+        analysed._jdf.queryExecution().analyzed(), getattr(modes, mode.capitalize())()
+    )
+
+
+def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
+    query = loaded.job.queries[name]
+    sink, place = query.sink, ("queries", name, "sink")
+    _require_format(spark, loaded, (*place, "format"), sink.format)
+    if sink.format == "memory" and not name.isidentifier():
+        message = f"the memory sink makes a table of the query's name, and {name!r} cannot be one"
+        raise loaded.document.error((*place, "format"), message)
+    _writable(loaded, sink.path, (*place, "path"))
+    if sink.format in ("parquet", "orc", "json", "csv", "text", "delta") and not sink.path:
+        raise loaded.document.error(place, "'path' is missing")
+    if sink.path and query.mode != "append":
+        raise loaded.document.error(
+            place, f"files are only added to; mode: {query.mode} needs another sink"
+        )
+
+
+def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...], name: str) -> None:
+    if name == "memory":  # a word of the stream writer's
+        return
+    bridge: Any = spark
+    try:
+        lookup = bridge._jvm.org.apache.spark.sql.execution.datasources.DataSource
+        lookup.lookupDataSource(name, bridge._jsparkSession.sessionState().conf())
+    except Exception:
+        message = f"Spark knows no format {name!r}; is its package in spark.jars.packages?"
+        raise loaded.document.error(place, message) from None
+
+
+def _writable(loaded: Loaded, directory: str | None, place: tuple[str, ...]) -> None:
+    if directory is None or "://" in directory:
+        return
+    path = Path(located(directory, loaded.directory))
+    if path.exists() and not path.is_dir():
+        raise loaded.document.error(place, f"{path} is a file, not a directory")
+    there = next(parent for parent in path.parents if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise loaded.document.error(place, f"cannot write into {there}")

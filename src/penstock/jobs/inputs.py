@@ -1,0 +1,113 @@
+"""The sources of a job file as DataFrames: what is read, and what is done behind the gate."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import TimestampType
+
+from penstock.errors import PenstockError
+from penstock.jobs.model import EVERY, Query, Source
+from penstock.sources.options import parse
+from penstock.sources.replay import register
+
+FILES = ("parquet", "orc", "json", "csv", "text")
+IDENTITIES = {"replay": ("_offset",), "kafka": ("topic", "partition", "offset")}
+"""Columns that tell the tuples of a format apart."""
+
+
+def read(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
+    """A source as it comes, before its gate; relative paths start at ``directory``."""
+    kind, options = source.format, dict(source.options)
+    path = None if source.path is None else located(source.path, directory)
+    if kind == "replay":
+        options = _replay(source, path)
+        parse(options)  # a ValueError here names the option
+        register(spark)
+        return spark.readStream.format("replay").options(**options).load()
+    if kind == "rate":
+        options.setdefault("rowsPerSecond", str(round(source.rate or 1)))
+    if kind == "files":
+        kind = options.pop("type", "parquet")
+    schema = source.ddl
+    if kind in FILES and path is not None:
+        _present(path)
+        if schema is None and not source.static:
+            return _inferred(spark, kind, options, path)
+    reader = spark.read if source.static else spark.readStream
+    reader = reader.format(kind).options(**options)
+    if schema is not None:
+        reader = reader.schema(schema)
+    return reader.load(path)
+
+
+def located(path: str, directory: Path) -> str:
+    """An absolute path, or a URL as it is."""
+    return path if "://" in path else str((directory / path).absolute())
+
+
+def _present(path: str) -> None:
+    if "://" not in path and not Path(path).exists():
+        raise ValueError(f"there is no {path!r}")
+
+
+def _inferred(spark: SparkSession, kind: str, options: Mapping[str, str], path: str) -> DataFrame:
+    """Spark wants the schema of streamed files told; what is there already tells it."""
+    schema = spark.read.format(kind).options(**options).load(path).schema
+    return spark.readStream.format(kind).options(**options).schema(schema).load(path)
+
+
+def _replay(source: Source, path: str | None) -> dict[str, str]:
+    profile = [step.model_dump() for step in source.profile or []]
+    given = {
+        "path": path,
+        "generator": source.generator,
+        "time": source.time,
+        "rate": source.rate,
+        "speed": source.speed,
+        "loop": None if source.loop is None else str(source.loop).lower(),
+        "profile": json.dumps(profile) if profile else None,
+    }
+    texts = {name: str(value) for name, value in given.items() if value is not None}
+    return texts | source.options
+
+
+def behind(gated: DataFrame, source: Source) -> DataFrame:
+    """Parsing, which a shed tuple does not pay for, and the watermark."""
+    frame = gated
+    if source.columns:
+        computed = (sf.expr(text).alias(name) for name, text in source.columns.items())
+        frame = frame.select("*", *computed)
+    if source.event_time is None or source.static:
+        return frame
+    kinds = {field.name: field.dataType for field in frame.schema}
+    if source.event_time not in kinds:
+        raise PenstockError(
+            f"no column {source.event_time!r}: there are {', '.join(frame.columns)}"
+        )
+    if not isinstance(kinds[source.event_time], TimestampType):
+        raise PenstockError(
+            f"the column {source.event_time!r} is no timestamp; compute one under 'columns', "
+            "such as timestamp_seconds(x)"
+        )
+    return frame.withWatermark(source.event_time, f"{round(source.lateness * 1000)} milliseconds")
+
+
+def identity(stream: DataFrame, source: Source) -> list[str]:
+    """What tells tuples apart."""
+    return list(source.id or IDENTITIES.get(source.format) or stream.columns)
+
+
+def strata(stream: DataFrame, name: str, query: Query) -> list[str | Column]:
+    """Columns of the stream as it comes, or expressions over them.
+
+    Columns that are given for every source hold for those that have them.
+    """
+    own = query.strata.get(name)
+    names = query.strata.get(EVERY, []) if own is None else own
+    known = set(stream.columns)
+    if own is None and any(text.isidentifier() and text not in known for text in names):
+        return []
+    return [text if text in known else sf.expr(text) for text in names]

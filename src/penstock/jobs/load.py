@@ -1,0 +1,91 @@
+"""From a file to a job whose parts fit together, without Spark.
+
+The rule: one clear message, with file, line and key, and what to do. What only Spark can know
+(columns, types, formats) is checked by ``penstock.spark.check``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock import policy as policies
+from penstock.core.settings import impossible
+from penstock.documents import Document, read, validate
+from penstock.errors import PenstockError
+from penstock.hints import hint
+from penstock.jobs.model import EVERY, Job, Query
+from penstock.sql import Rewritten, SqlError, rewrite
+from penstock.sql import Source as Table
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A job, its queries rewritten, and the document for messages."""
+
+    job: Job
+    document: Document
+    queries: Mapping[str, Rewritten]
+
+    @property
+    def directory(self) -> Path:
+        """What relative paths of sources are relative to: the file's own directory."""
+        return Path(self.document.name).parent
+
+
+def load(path: Path, environment: Mapping[str, str] | None = None) -> Loaded:
+    document = read(path, environment)
+    if not isinstance(document.data, dict):
+        raise document.error((), "expected keys such as 'sources' and 'queries'")
+    job = validate(document, Job)
+    _check(job, document)
+    return Loaded(job, document, {name: _rewritten(job, name, document) for name in job.queries})
+
+
+def view(query: str, source: str) -> str:
+    """The name of a source as a query sees it, gated."""
+    return f"{query}:{source}"
+
+
+def _check(job: Job, document: Document) -> None:
+    try:
+        policies.get(job.policy)
+    except PenstockError as error:
+        raise document.error(("policy",), str(error)) from None
+    if wrong := impossible(job.interval, job.latency, job.stw):
+        raise document.error((wrong[0],), wrong[1])
+    for name, query in job.queries.items():
+        if query.interval and (wrong := impossible(query.interval, job.latency, None)):
+            raise document.error(("queries", name, "interval"), f"{wrong[0]}: {wrong[1]}")
+        if query.ceiling is not None and query.ceiling < query.floor:
+            raise document.error(("queries", name, "ceiling"), "lies below the floor")
+        for source in query.strata:
+            if source not in (EVERY, *job.sources):
+                message = f"unknown source {source!r}; {hint(source, job.sources)}"
+                raise document.error(("queries", name, "strata", source), message)
+
+
+def _rewritten(job: Job, name: str, document: Document) -> Rewritten:
+    query, path = job.queries[name], ("queries", name, "sql")
+    tables = {
+        source: Table(view(name, source), given.event_time, not given.static)
+        for source, given in job.sources.items()
+    }
+    try:
+        found = rewrite(query.sql, tables, confidence=query.bounds, one_to_one=query.one_to_one)
+        _fits(query, found)
+    except SqlError as error:
+        raise document.error(path, str(error), error.line) from None
+    return found
+
+
+def _fits(query: Query, found: Rewritten) -> None:
+    """What Spark would refuse only once the query runs."""
+    if (found.order or found.limit is not None) and query.mode != "complete":
+        raise SqlError("ORDER BY and LIMIT: a stream has a first row only with mode: complete")
+    if found.aggregated and query.mode == "append" and not found.windowed:
+        raise SqlError(
+            "an aggregate without a window never ends: GROUP BY window(time, '1 minute'), "
+            "or say mode: complete"
+        )
+    if not found.aggregated and query.mode == "complete":
+        raise SqlError("mode: complete keeps whole results; this query has no aggregate")

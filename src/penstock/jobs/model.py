@@ -1,0 +1,193 @@
+"""A job as data: what may stand in the file, and of which type."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from penstock.errors import PenstockError
+from penstock.units import amount, seconds
+from penstock.windows.concept import Concept
+
+
+def _duration(value: Any) -> float:
+    return _positive(seconds(value), "a duration longer than 0, such as '1s' or '500ms'")
+
+
+def _amount(value: Any) -> float:
+    return _positive(amount(value), "an amount above 0, such as 2000 or '200k'")
+
+
+def _positive(number: float, rule: str) -> float:
+    if number <= 0:
+        raise ValueError(f"expected {rule}")
+    return number
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _strata(value: Any) -> Any:
+    given = value if isinstance(value, dict) else {EVERY: value}
+    if not all(_are_names(names) for names in given.values()):
+        raise ValueError("expected a column, a list of columns, or one of both for each source")
+    return given
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+    )
+
+
+def _confidence(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return 0.95 if value else None
+    if isinstance(value, int | float) and 0 < value < 1:
+        return float(value)
+    raise ValueError("expected true, false or a confidence such as 0.95")
+
+
+def _option(value: Any) -> str:
+    """Spark takes texts."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ValueError("expected a text, a number, true or false")
+
+
+EVERY = "*"
+"""Every source of a query."""
+Duration = Annotated[float, BeforeValidator(_duration)]
+Lateness = Annotated[float, BeforeValidator(seconds)]
+Amount = Annotated[float, BeforeValidator(_amount)]
+Names = Annotated[list[str], BeforeValidator(_listed)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Option = Annotated[str, BeforeValidator(_option)]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Step(Model):
+    """From when on a stream comes how many times as fast."""
+
+    at: Lateness
+    factor: Annotated[float, Field(ge=0)]
+
+
+class Source(Model):
+    """A stream. ``format`` is replay, rate, files (with ``path`` and ``schema``) or Spark's."""
+
+    format: str
+    path: str | None = None
+    time: str | None = None
+    watermark: Lateness | None = None
+    rate: Amount | None = None
+    speed: Annotated[float, Field(gt=0)] | None = None
+    loop: bool | None = None
+    profile: list[Step] | None = None
+    generator: str | None = None
+    ddl: Annotated[str | None, Field(alias="schema")] = None
+    """Its columns, as in ``CREATE TABLE``."""
+    id: Names = []
+    """Columns that tell tuples apart."""
+    columns: dict[str, str] = {}
+    """SQL expressions, computed behind the gate: the place for parsing."""
+    options: dict[str, Option] = {}
+    static: bool = False
+    """A table that is read once and not gated, to join with."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Source":
+        if self.format != "replay":
+            for key in ("speed", "loop", "profile", "generator"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"{key!r} is for format: replay; others take 'options'")
+            if self.rate is not None and self.format != "rate":
+                raise ValueError("'rate' is for the formats replay and rate")
+        if self.watermark is not None and self.event_time is None:
+            raise ValueError("'watermark' needs 'time', the event-time column")
+        if self.static and self.format in ("replay", "rate"):
+            raise ValueError(f"format: {self.format} is a stream; 'static' is for tables")
+        return self
+
+    @property
+    def event_time(self) -> str | None:
+        """A stream that is made up has the time of its arrival."""
+        if self.time is None and self.format == "replay" and self.generator is not None:
+            return "_arrival"
+        return "timestamp" if self.time is None and self.format == "rate" else self.time
+
+    @property
+    def lateness(self) -> float:
+        """Seconds; a replayed stream is sorted."""
+        if self.watermark is not None:
+            return self.watermark
+        return 0.0 if self.format == "replay" else 10.0
+
+
+class Sink(Model):
+    format: str = "console"
+    path: str | None = None
+    options: dict[str, Option] = {}
+
+
+class Windows(Model):
+    """How the groups of a query's windows share what is kept; see ``penstock.Concept``."""
+
+    window: float | str
+    slide: float | str | None = None
+    by: Literal["equal", "neyman"] = "equal"
+    keep: float | str | None = None
+    error: float | str | None = None
+    confidence: float = 0.95
+    value: str | None = None
+    time: str | None = None
+    join: bool = False
+
+    @model_validator(mode="after")
+    def _sound(self) -> "Windows":
+        try:
+            self.concept()
+        except PenstockError as error:
+            raise ValueError(str(error).removeprefix("concept: ")) from None
+        return self
+
+    def concept(self) -> Concept:
+        return Concept(**self.model_dump())
+
+
+class Query(Model):
+    sql: str
+    strata: Annotated[dict[str, Names], BeforeValidator(_strata)] = {}
+    """Columns, of every source or by source."""
+    weight: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
+    floor: Share = 0.0
+    ceiling: Share | None = None
+    bounds: Annotated[float | None, BeforeValidator(_confidence)] = None
+    """The confidence of intervals: true is 95 %."""
+    concept: Windows | None = None
+    """Where the strata are the groups of the query's windows, of which none may disappear."""
+    one_to_one: bool = False
+    """A promise: no tuple of a join has more than one partner."""
+    mode: Literal["append", "update", "complete"] = "append"
+    interval: Duration | None = None
+    sink: Sink = Sink()
+
+
+class Job(Model):
+    site: str = "site"
+    interval: Duration = 1.0
+    latency: Duration | None = None
+    stw: Duration | None = None
+    policy: str = "balance-sic"
+    headroom: Annotated[float, Field(gt=0, le=1)] = 0.9
+    checkpoint: str | None = None
+    """A directory: a job that is started again goes on where it was."""
+    spark: dict[str, Option] = {}
+    """Settings of the session, such as ``spark.master``."""
+    sources: Annotated[dict[str, Source], Field(min_length=1)]
+    queries: Annotated[dict[str, Query], Field(min_length=1)]

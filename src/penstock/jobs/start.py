@@ -1,0 +1,112 @@
+"""A job file on a site: sources, gates, queries and sinks, started together."""
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from penstock.core.settings import QueryTerms
+from penstock.jobs.inputs import behind, identity, located, read, strata
+from penstock.jobs.load import Loaded, view
+from penstock.jobs.results import answer
+from penstock.spark.site import Site
+
+
+def open_site(spark: SparkSession, loaded: Loaded) -> Site:
+    """The site that a job file describes; nothing runs yet."""
+    job = loaded.job
+    terms = {
+        name: QueryTerms(
+            query.weight, query.floor, math.inf if query.ceiling is None else query.ceiling
+        )
+        for name, query in job.queries.items()
+    }
+    kept = None if job.checkpoint is None else Path(located(job.checkpoint, loaded.directory))
+    return Site(
+        spark,
+        interval=job.interval,
+        latency=job.latency,
+        stw=job.stw,
+        policy=job.policy,
+        headroom=job.headroom,
+        terms=terms,
+        directory=None if kept is None else kept / "site",
+    )
+
+
+def start(
+    spark: SparkSession,
+    loaded: Loaded,
+    site: Site,
+    schemas: Mapping[str, StructType],
+    directory: Path,
+) -> dict[str, StreamingQuery]:
+    """Starts all queries; ``schemas`` come from ``check``, ``directory`` is for what may go."""
+    kept = loaded.job.checkpoint
+    checkpoints = directory if kept is None else Path(located(kept, loaded.directory))
+    queries = {}
+    for name in loaded.job.queries:
+        query = _started(spark, loaded, site, name, schemas[name], checkpoints / name)
+        queries[name] = query
+        _settle(query)
+    return queries
+
+
+def _started(
+    spark: SparkSession,
+    loaded: Loaded,
+    site: Site,
+    name: str,
+    plain: StructType,
+    checkpoint: Path,
+) -> StreamingQuery:
+    query, rewritten = loaded.job.queries[name], loaded.queries[name]
+    for source in rewritten.sources:
+        _gated(spark, loaded, site, name, source)
+    frame = answer(spark, rewritten, plain, observed=RESULT)
+    sink = query.sink
+    writer = frame.writeStream.format(sink.format).outputMode(query.mode).options(**sink.options)
+    if sink.path is not None:
+        writer = writer.option("path", located(sink.path, loaded.directory))
+    return site.start(writer, query=name, interval=query.interval, checkpoint=checkpoint)
+
+
+RESULT = "penstock_result"
+"""Under this name a batch's progress tells the SIC of its results, empty ones included."""
+
+
+def _settle(query: StreamingQuery) -> None:
+    """Waits until a query has its sources, or some seconds.
+
+    Those of Python start processes of their own, which on a busy machine give up where many do so
+    at the same time.
+    """
+    end = time.monotonic() + PATIENCE
+    while query.isActive and time.monotonic() < end:
+        doing = query.status["message"]
+        if not doing.startswith(("Initializing", "Getting offsets")):
+            return
+        time.sleep(0.05)
+
+
+PATIENCE = 15.0
+
+
+def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: str) -> None:
+    """A view of the source as this query gets it: every query has a gate of its own."""
+    source, windows = loaded.job.sources[name], loaded.job.queries[query].concept
+    stream = read(spark, source, loaded.directory)
+    if not source.static:
+        stream = site.gate(
+            stream,
+            query=query,
+            source=name,
+            strata=strata(stream, name, loaded.job.queries[query]),
+            id=identity(stream, source),
+            concept=None if windows is None else windows.concept(),
+        )
+    behind(stream, source).createOrReplaceTempView(f"`{view(query, name)}`")

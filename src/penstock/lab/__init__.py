@@ -1,0 +1,1 @@
+"""The laboratory: benchmarks and the figures of the papers. Nothing of the product imports it."""

@@ -1,0 +1,66 @@
+"""A burst: factor 1, then 8, then 1 again."""
+
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.lab.bench import harness as h
+
+SOURCE_ADDS = 0.1
+"""Seconds: what reading adds at these rates."""
+CALM = 0.3
+"""Of what the job can process; the burst is eight times as much."""
+
+
+def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    can = h.heavy_throughput(spark, seconds / 3)
+    rate, third = CALM * can, seconds / 3
+    profile = ((0.0, 1.0), (third, 8.0), (2 * third, 1.0))
+    opened: list[tuple[float, bool]] = []
+    with h.gated_site(spark) as site:
+        stream = h.readings(
+            spark, rate, profile=[{"at": at, "factor": factor} for at, factor in profile]
+        )
+        gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
+        query = h.run_for(
+            lambda directory: site.start(h.sink(h.heavy(gated), directory), query="q"),
+            seconds,
+            watch=lambda: opened.append((time.time(), site.plan.open)),
+            say="calm, burst, calm",
+        )
+        recorded = h.record(query, rate, profile)
+    began = _began(query)
+    bound = 2 * h.INTERVAL + SOURCE_ADDS
+    changes = {"burst": began + third, "calm": began + 2 * third}
+    back = {name: _back(recorded, at, at + third, bound) for name, at in changes.items()}
+    closed = [at for at, is_open in opened if not is_open and at > changes["calm"]]
+    reopened = (max(closed, default=changes["calm"]) - changes["calm"]) / h.INTERVAL
+    return {
+        "can_process_per_second": can,
+        "calm_rate": rate,
+        "burst_rate": 8 * rate,
+        "bound_seconds": bound,
+        "intervals_until_latency_is_back": back,
+        "intervals_until_all_rates_are_1": reopened,
+        "batches": recorded.as_json(),
+        "holds": {
+            **{f"latency back within 3 intervals of {name}": x <= 3 for name, x in back.items()},
+            "all rates are 1 within 3 intervals of its end": reopened <= 3,
+        },
+    }
+
+
+def _began(query: Any) -> float:
+    told = dict(query.recentProgress[-1])
+    return float(h._offset(told["sources"][0]["endOffset"])["start"])
+
+
+def _back(recorded: h.Recorded, change: float, until: float, bound: float) -> float:
+    """Intervals from a change until the end of the last batch that was too late."""
+    late = [
+        batch.ended
+        for batch in recorded.batches
+        if change < batch.ended <= until and batch.worst_latency > bound
+    ]
+    return (max(late) - change) / h.INTERVAL if late else 0.0

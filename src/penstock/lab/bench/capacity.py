@@ -1,0 +1,191 @@
+"""What the controller admits, of what the best fixed rate with the same latency admits.
+
+A query gets faster for minutes, and how fast it becomes is a matter of luck. So one query runs
+through it all, and controller and fixed rates take turns at its gate.
+"""
+
+import time
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from pyspark.sql import SparkSession
+from scipy.optimize import isotonic_regression
+
+from penstock.core.types import Plan
+from penstock.errors import PenstockError
+from penstock.lab.bench import harness as h
+from penstock.spark.gate.columns import Gate
+from penstock.spark.gate.wire import Shipment
+from penstock.spark.site import Site
+
+ROUNDS = 5
+SWEEP = (0.8, 0.95, 1.1, 1.25, 1.4)
+"""Fixed rates, in what the controller admitted in its last turns."""
+LAST = 4
+"""So many: one turn may have been unlucky."""
+LATENCIES = {"p95": 0.95, "median": 0.5}
+"""What "the same latency" may mean. Where a machine is disturbed now and then, a fixed rate keeps
+the controller's p95 only if it is low enough for the worst of times; the median shows others.
+"""
+SETTLE = 0.3
+"""The part of a turn that does not count: it has what the one before left behind."""
+FEWEST = 3
+"""Batches that count in a turn: on a slow machine it goes on until it has had them."""
+
+
+class HeldSite(Site):
+    """A site that can be held at a fixed rate; then nobody spends time on deciding."""
+
+    held: float | None = None
+
+    def _next_shipment(self, gate: Gate) -> Shipment:
+        if self.held is None:
+            return super()._next_shipment(gate)
+        for job in self._jobs.values():
+            job.planned_at = None  # when the controller is asked again, nobody has waited for it
+        plan = Plan(self.plan.version, default_rate=self.held, default_sic=1e-6)
+        return gate.shipment(plan, counting=True)
+
+
+@dataclass(frozen=True)
+class Turn:
+    start: float
+    end: float
+    factor: float | None = None
+    """Of the sweep, or None where the controller decided."""
+    share: float | None = None
+    """The rate that was fixed."""
+
+    @property
+    def counts_from(self) -> float:
+        return self.start + SETTLE * (self.end - self.start)
+
+    def of(self, recorded: h.Recorded) -> list[h.BatchRecord]:
+        return [b for b in recorded.batches if self.counts_from <= b.started < self.end]
+
+
+@dataclass
+class Turns:
+    """Called now and then, it says whose turn it is, and whether all had theirs."""
+
+    site: HeldSite
+    rate: float
+    sweep: tuple[float, ...]
+    length: float
+    warm_up: float
+    count: int
+    done: list[Turn] = field(default_factory=list)
+    _admitted: list[float] = field(default_factory=list)
+    _began: float | None = None
+
+    def __call__(self) -> bool:
+        self._go_on(time.time())
+        return len(self.done) >= self.count
+
+    def _go_on(self, now: float) -> None:
+        if self._began is None:
+            if self.site.recent:
+                self._began = now + self.warm_up
+            return
+        held = self.site.held
+        factor = self.sweep[len(self.done) // 2 % len(self.sweep)]
+        turn = Turn(self._began, now, None if held is None else factor, held)
+        batches = [batch for batch in self.site.recent if batch.started >= turn.counts_from]
+        if now < self._began + self.length or len(batches) < FEWEST:
+            return
+        self.done.append(turn)
+        self._began = now
+        if held is not None:
+            self.site.held = None
+            return
+        admitted = sum(batch.admitted for batch in batches) / (now - turn.counts_from)
+        self._admitted.append(admitted)
+        self.site.held = min(1.0, factor * float(np.median(self._admitted[-LAST:])) / self.rate)
+
+
+def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    rate = h.OVERLOAD * h.heavy_throughput(spark, seconds / 3)
+    calm, length = seconds / 4, max(seconds / 9, 3.0)
+    sweep, rounds = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[:2], 1)
+    a_round = 2 * len(sweep)
+    count = a_round * rounds
+    with HeldSite(spark, interval=h.INTERVAL) as site:
+        stream = h.flood(spark, rate, calm)
+        gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
+        turns = Turns(site, rate, sweep, length, 2 * calm, count)
+        query = h.run_for(
+            lambda directory: site.start(h.sink(h.heavy(gated), directory), query="q"),
+            2 * calm + count * length,
+            turns,
+            "the controller and fixed rates in turn",
+        )
+    done = turns.done[:count]
+    if len(done) < count:
+        raise PenstockError(
+            f"capacity: only {len(done)} of {count} turns had {FEWEST} batches; this machine is "
+            "too busy to tell"
+        )
+    recorded = h.record(query, rate, h.flood_profile(calm))
+    found = compared(recorded, done)
+    without = [
+        compared(recorded, [*done[:at], *done[at + a_round :]])
+        for at in range(0, count, a_round)
+        if rounds > 1
+    ]
+    return {
+        "rate": rate,
+        "overload": h.OVERLOAD,
+        **found,
+        "used_without_one_round": {
+            latency: [each["used"][latency] for each in without] for latency in LATENCIES
+        },
+        "turns": [asdict(turn) for turn in done],
+        "batches": recorded.as_json(),
+        "holds": {
+            f"capacity used, at the same {latency} (at least 0.9)": used >= 0.9
+            for latency, used in found["used"].items()
+        },
+    }
+
+
+def compared(recorded: h.Recorded, turns: list[Turn]) -> dict[str, Any]:
+    """The controller against the line through what each fixed rate came to, over all its turns."""
+    ours, *sweep = (
+        _pooled([turn.of(recorded) for turn in turns if turn.factor == factor])
+        for factor in (None, *sorted({turn.factor for turn in turns if turn.factor is not None}))
+    )
+    best = {latency: best_fixed(sweep, latency, ours[latency]) for latency in LATENCIES}
+    return {
+        "used": {latency: ours["admitted_per_second"] / best[latency] for latency in LATENCIES},
+        "controller": ours,
+        "best_fixed": best,
+        "fixed": sweep,
+    }
+
+
+def _pooled(turns: list[list[h.BatchRecord]]) -> dict[str, float]:
+    """From one batch's start to the next one's."""
+    pairs = [pair for batches in turns for pair in pairwise(batches)]
+    passed = sum(after.started - before.started for before, after in pairs)
+    together = [batch for batches in turns for batch in batches]
+    return {
+        "admitted_per_second": sum(before.admitted for before, _ in pairs) / max(passed, 1e-9),
+        **{latency: h.quantile(together, share) for latency, share in LATENCIES.items()},
+    }
+
+
+def best_fixed(sweep: list[dict[str, float]], latency: str, held: float) -> float:
+    """What a fixed rate of this latency admits, by a straight line between those that were tried.
+
+    Latency rises with the rate. Where it seems to fall, one of two had luck, and both count as
+    their mean, in both: else the luckiest of all would be taken for what the job can do. Where all
+    are faster than asked, there is no end: what was not found is not claimed.
+    """
+    turns = sorted((turn["admitted_per_second"], turn[latency]) for turn in sweep)
+    admitted, seconds = np.array(turns).T
+    risen = isotonic_regression(seconds)
+    starts = np.asarray(risen.blocks)[:-1]
+    pooled = np.add.reduceat(admitted, starts) / np.asarray(risen.weights)
+    return float(np.interp(held, np.asarray(risen.x)[starts], pooled, right=np.inf))

@@ -1,0 +1,94 @@
+"""``penstock bench``: runs benchmarks, says what holds, keeps the raw figures."""
+
+import json
+import math
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark import __version__ as spark_version
+from pyspark.sql import SparkSession
+
+from penstock import __version__
+from penstock.errors import PenstockError
+from penstock.lab.bench import (
+    burst,
+    capacity,
+    fair,
+    groups,
+    guard,
+    guard_fair,
+    guard_overhead,
+    harness,
+    latency,
+    transparent,
+    truthful,
+)
+
+BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
+    "latency": latency.run,
+    "capacity": capacity.run,
+    "burst": burst.run,
+    "transparent": transparent.run,
+    "fair": fair.run,
+    "jobs": fair.run_jobs,
+    "truthful": truthful.run,
+    "coverage": truthful.run_coverage,
+    "groups": groups.run,
+    "guard-classes": guard.run_classes,
+    "guard-measured": guard.run_measured,
+    "guard-fair": guard_fair.run,
+    "guard-overhead": guard_overhead.run,
+}
+
+
+def run(names: list[str], seconds: float, directory: Path | None) -> bool:
+    """Runs them one after another in one session; whether everything holds."""
+    if not 0 < seconds < float("inf"):
+        raise PenstockError(f"--seconds: a length such as 90, not {seconds:g}")
+    spark = harness.session()
+    try:
+        good = [_run(spark, name, seconds, directory) for name in names]
+    finally:
+        spark.stop()
+    return all(good)
+
+
+def _run(spark: SparkSession, name: str, seconds: float, directory: Path | None) -> bool:
+    print(f"{name}", file=sys.stderr, flush=True)
+    began = time.time()
+    result = {
+        "bench": name,
+        "penstock": __version__,
+        "spark": spark_version,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "seconds": seconds,
+        **BENCHES[name](spark, seconds),
+        "wall_seconds": time.time() - began,
+    }
+    result = _finite(result)
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(_short(result), indent=2), flush=True)
+    return all(result["holds"].values())
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity, nor what is not a number: null instead."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _short(value: Any) -> Any:
+    """Without the long lists of batches, which are in the files."""
+    if isinstance(value, dict):
+        return {k: _short(v) for k, v in value.items() if not (isinstance(v, list) and len(v) > 8)}
+    return value

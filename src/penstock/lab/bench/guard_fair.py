@@ -1,0 +1,146 @@
+"""Fair with costs: two queries on one site, a tuple of one ten times as dear as of the other.
+
+Both go through one gate and one guarded function, and the load swings from the one to the other and
+back. It swings smoothly: what comes can be foreseen from what came, and what it costs is the
+question. (When a mix changes at once, everybody's next batch is late, whoever knows costs.) Three
+controllers:
+
+- ``learnt costs``: the guard tells what a tuple of each query costs, and time is divided;
+- ``average cost``: the published one (DISSP, equations 5.2 and 5.3). Every tuple is taken for an
+  average one of the last ten batches, and so many are kept as then fit into a batch. The benchmark
+  says what fails;
+- ``average cost, with an eye on the clock``: the same cost in Penstock's controller, which admits
+  less while tuples are late. Nothing is promised of it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from penstock.core.capacity import Capacity
+from penstock.core.controller import Controller
+from penstock.core.cost import DisspCost, ThreeTermCost
+from penstock.core.state import Job, State
+from penstock.core.types import Upcoming
+from penstock.lab.bench import harness as h
+from penstock.lab.bench.guard import CORES, busy
+from penstock.spark.site import Site
+
+COSTS = {"cheap": 0.0004, "dear": 0.004}
+OVERLOAD = 4.0
+LATENCY = 3.0
+KNOWS = ("learnt costs", "average cost", "average cost, with an eye on the clock")
+SWINGS, MOSTLY = 2, 0.8
+"""So often in what is measured of a run the share of the dear query swings from so much to as
+little and back; the JVM warms up in half a swing before.
+"""
+WARM_UP = 0.5 / (SWINGS + 0.5)
+"""The part of a run that is not measured."""
+
+
+def work(row: Mapping[str, Any]) -> float:
+    return busy(COSTS[row["query"]])
+
+
+@dataclass(frozen=True)
+class AverageCost(ThreeTermCost):
+    """DISSP, equation 5.2, where Penstock's controller expects its own model."""
+
+    average: DisspCost = field(default_factory=DisspCost)
+
+    def _learnt(
+        self, seconds: float, arrived: float, admitted: float, overhead: float | None
+    ) -> ThreeTermCost:
+        del overhead
+        average = self.average.update(seconds, admitted)
+        heard = replace(self, average=average, batches=self.batches + 1)
+        heard = replace(heard, terms=np.array([0.0, 0.0, average.per_tuple]))
+        return heard._remember(seconds, arrived, admitted)
+
+
+class AsManyAsFit(Capacity):
+    """DISSP, equation 5.3: a batch's budget is for its tuples, however late they are."""
+
+    def spare(self, name: str, job: Job, expected: float, starting: Upcoming | None) -> float:
+        del job, expected, starting
+        return self.settings.budget_of(name) * self.settings.headroom
+
+
+class Published(Controller):
+    @property
+    def _capacity(self) -> Capacity:
+        return AsManyAsFit(self.settings)
+
+
+def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    rate = OVERLOAD * CORES / float(np.mean(list(COSTS.values())))
+    runs = {knows: _run(spark, rate, seconds * 5 / 3, knows) for knows in KNOWS}
+    learnt, average, _ = runs.values()
+    fails = [name for name, good in average["good"].items() if not good]
+    return {
+        "rate": rate,
+        "overload": OVERLOAD,
+        "latency_seconds": LATENCY,
+        **runs,
+        "with the average cost fails": fails,
+        "holds": {
+            "learnt costs: SIC within 0.05 of each other": learnt["good"]["fair"],
+            "learnt costs: latency held": learnt["good"]["latency"],
+            "average cost: one of the two fails": bool(fails),
+        },
+    }
+
+
+def _stream(spark: SparkSession, rate: float, seconds: float) -> DataFrame:
+    """Half of all tuples are of either query, now more of the one, now of the other."""
+    swings = sf.col("_offset") / (rate * seconds / (SWINGS + 0.5))
+    dear = 0.5 + (MOSTLY - 0.5) * sf.cos(swings * (2 * math.pi))
+    drawn = sf.pmod(sf.xxhash64("_offset"), sf.lit(1000)) / 1000
+    query = sf.when(drawn < dear, "dear").otherwise("cheap").alias("query")
+    return h.readings(spark, rate).select("_arrival", "_offset", query)
+
+
+def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[str, Any]:
+    samples: list[dict[str, float]] = []
+    stream = _stream(spark, rate, seconds)
+    with Site(spark, interval=h.INTERVAL, latency=LATENCY) as site:
+        gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
+        gates = list(site._gates.values()) if knows == "learnt costs" else []
+        if not gates:
+            site._state = State(jobs={"both": Job(clock=AverageCost())})
+        if knows == "average cost":
+            site._controller = Published
+        # the guard itself sheds nothing here: it only says what tuples cost
+        guarded = site._guards.add(gated, work, gates, key="query", latency="1h", inputs=["query"])
+        query = h.run_for(
+            lambda directory: site.start(h.sink(guarded, directory), query="both"),
+            seconds,
+            lambda: samples.append(site.sic()),
+            knows,
+        )
+        recorded = h.record(query, rate)
+    warm = samples[int(WARM_UP * len(samples)) :]
+    told = [sample for sample in warm if len(sample) == len(COSTS)]
+    sic = {name: [each[name] for each in told] for name in COSTS}
+    mean = {name: float(np.mean(values)) for name, values in sic.items()} if told else {}
+    apart = abs(mean["cheap"] - mean["dear"]) if mean else 1.0
+    # at one time the one may be ahead, at another the other
+    pairs = zip(sic["cheap"], sic["dear"], strict=True)
+    apart_then = float(np.mean([abs(cheap - dear) for cheap, dear in pairs])) if told else 1.0
+    measured = h.settled(recorded, WARM_UP)
+    latency = h.p95(measured)
+    return {
+        "mean_sic": mean,
+        "apart": apart,
+        "apart_at_a_time": apart_then,
+        "p95_seconds": latency,
+        "late_share": h.later_than(LATENCY, measured),
+        "good": {"fair": max(apart, apart_then) <= 0.05, "latency": latency <= LATENCY},
+        "sic": sic,
+        "batches": recorded.as_json(),
+    }

@@ -1,0 +1,189 @@
+"""What it costs when nothing is wrong, and what a tuple costs that is shed."""
+
+import time
+from typing import Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.lab.bench import harness as h
+from penstock.lab.bench.turns import Turns, in_turns
+
+KEYS = 1000
+ROUNDS = 4
+"""Of which the first warms the JVM up and does not count; a run of seconds has one in all."""
+TURN = 10.0
+"""Seconds that the plain job has tuples, and then the one behind an open gate."""
+WARM_TURNS = 3
+FULL = 1.0
+"""How much a batch has, in what the plain job manages in an interval."""
+SMALL, LARGE = 0.25, 4.0
+"""Batches between which slopes are taken, in what the plain job manages in an interval."""
+SLOPES = ("all admitted", "all shed", "source")
+VARIANTS = [(name, share) for name in SLOPES for share in (SMALL, LARGE)]
+
+
+def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    same = _row_for_row(spark, seconds / 4)
+    part = min(seconds / h.WHOLE, 1.0)  # a short run has small batches
+    can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
+    size = round(can * FULL * part)
+    count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.WHOLE else (1, 0)
+    agreed = Turns(max(round(seconds / 9), 1), warm, min(TURN, seconds))
+    turns = _in_turns(spark, size, agreed)
+    rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
+    found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
+    figures = {name: float(np.median([each[name] for each in found])) for name in found[0]}
+    figures["throughput_of_plain"] = _ratio(turns)
+    return {
+        "rows_a_batch": size,
+        "strata": KEYS,
+        **figures,
+        "rounds": found,
+        "turns": turns,
+        "row_for_row": same,
+        "raw": rounds,
+        "holds": {
+            "results equal row for row": same["equal"],
+            "throughput at least 0.92 of the plain job's": figures["throughput_of_plain"] >= 0.92,
+            "a shed tuple costs at most 0.15 of an admitted one": figures["shed_over_admitted"]
+            <= 0.15,
+        },
+    }
+
+
+def _round(spark: SparkSession, size: int, seconds: float, number: int) -> dict[str, list[float]]:
+    """Every variant once, in turn forwards and backwards: what drifts does so for all."""
+    return {
+        f"{name}, {share:g}": _batch_seconds(spark, name, round(size * share), seconds)
+        for name, share in (VARIANTS if number % 2 else VARIANTS[::-1])
+    }
+
+
+def _figures(median: dict[str, float], size: int) -> dict[str, float]:
+    """Of one round. A slope is what one more tuple costs: what every batch costs cancels out."""
+    slope = {
+        name: (median[f"{name}, {LARGE:g}"] - median[f"{name}, {SMALL:g}"])
+        / ((LARGE - SMALL) * size)
+        for name in SLOPES
+    }
+    admitted, shed = (slope[name] - slope["source"] for name in ("all admitted", "all shed"))
+    return {
+        "admitted_tuple_us": admitted * 1e6,
+        "shed_tuple_us": shed * 1e6,
+        "shed_over_admitted": shed / admitted,
+    }
+
+
+def _stream(spark: SparkSession, rows: int) -> DataFrame:
+    """Always more to read than a batch takes, so that all batches have one size."""
+    return h.readings(spark, 5_000_000, maxRowsPerTrigger=rows, keys=KEYS, skew=0.5)
+
+
+def _job(spark: SparkSession, rows: int, admit: float | None) -> DataFrame:
+    stream = _stream(spark, rows)
+    gated = h.plain(stream) if admit is None else h.fixed_gate(spark, stream, admit, KEYS)
+    return h.light(gated)
+
+
+def _in_turns(spark: SparkSession, size: int, turns: Turns) -> dict[str, list[float]]:
+    with h.gated_site(spark, latency="1h") as site:
+
+        def start_open(stream: DataFrame, directory: str) -> StreamingQuery:
+            gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
+            return site.start(h.sink(h.light(gated), directory), query="q")
+
+        jobs = {"plain": _start_plain, "open": start_open}
+        return in_turns(spark, jobs, size, turns, keys=KEYS, skew=0.5)
+
+
+def _start_plain(stream: DataFrame, directory: str) -> StreamingQuery:
+    writer = h.sink(h.light(h.plain(stream)), directory)
+    return writer.trigger(processingTime=h.TRIGGER).start()
+
+
+def _ratio(turns: dict[str, list[float]]) -> float:
+    """Of throughputs. Means, not medians: some of an open gate's batches count strata."""
+    return float(np.mean(turns["plain"]) / np.mean(turns["open"])) if all(turns.values()) else 0.0
+
+
+def _batch_seconds(spark: SparkSession, name: str, size: int, seconds: float) -> list[float]:
+    """The times of the batches of one variant; the first half, the warm-up, is left out."""
+    if name == "source":
+        bare = _stream(spark, size).select(
+            sf.length("payload").alias("n"), sf.length("key").alias("k")
+        )
+        query = h.run_plain(bare.where("n + k < 0"), seconds, name)
+    else:
+        admit = {"all admitted": 1.0, "all shed": 0.0}[name]
+        query = h.run_plain(_job(spark, size, admit), seconds, name)
+    took = [
+        p["durationMs"]["triggerExecution"] / 1000
+        for p in query.recentProgress
+        if p["numInputRows"] == size
+    ]
+    return took[len(took) // 2 :]
+
+
+Rows = dict[tuple[str, str], tuple[float, int, float]]
+"""Mean, count and SIC of each window and key."""
+
+
+def _different(plain: Rows, gated: Rows) -> int:
+    """Rows that are not alike; sums of floats depend on the order of batches in the last digits."""
+    missing = len(plain.keys() ^ gated.keys())
+    return missing + sum(
+        plain[at][1:] != gated[at][1:] or not np.isclose(plain[at][0], gated[at][0], rtol=1e-12)
+        for at in plain.keys() & gated.keys()
+    )
+
+
+def _row_for_row(spark: SparkSession, seconds: float) -> dict[str, Any]:
+    """Both jobs read the same tuples from the same file of offsets; windows are on their number."""
+    rate, span = 20_000, round(min(10.0, max(2 * seconds, 2.0)))
+    rows = rate * span
+    profile = [{"at": 0, "factor": 1}, {"at": span, "factor": 0}]  # then the stream pauses
+
+    def result(gate: bool) -> tuple[Rows, bool]:
+        stream = h.readings(spark, rate, profile=profile, keys=KEYS, skew=0.5)
+        site = h.gated_site(spark, latency="1h")  # whatever else the machine does
+        gated = (
+            site.gate(stream, query="q", source="s", strata="key", id="_offset")
+            if gate
+            else h.plain(stream)
+        )
+        timed = h.parsed(gated).withColumn(
+            "_arrival", (sf.col("_offset") / 10_000).cast("timestamp")
+        )
+        writer = h.windowed(timed).writeStream.format("memory").outputMode("complete")
+        name = f"rows_{'gated' if gate else 'plain'}"
+        query = (
+            site.start(writer, query=name)
+            if gate
+            else writer.queryName(name).trigger(processingTime="1 second").start()
+        )
+        end = time.time() + 3 * seconds + 30
+        while time.time() < end:
+            query_done = spark.table(name).agg(sf.sum("count")).first()
+            if query_done is not None and query_done[0] is not None and query_done[0] >= rows:
+                break
+            time.sleep(0.5)
+        found = {
+            (str(row["window"]), row["key"]): (row["mean"], row["count"], row["sic"])
+            for row in spark.table(name).collect()
+        }
+        query.stop()
+        site.stop()
+        return found, site.plan.open
+
+    plain, _ = result(gate=False)
+    gated, stayed_open = result(gate=True)
+    different = _different(plain, gated)
+    return {
+        "equal": different == 0,
+        "rows": len(plain),
+        "different": different,
+        "stayed_open": stayed_open,
+    }

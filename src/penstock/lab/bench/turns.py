@@ -1,0 +1,82 @@
+"""Jobs that live side by side and take turns: one has tuples while the others have none.
+
+A query is slow when it is new, how fast the JVM makes it in the end is a matter of luck, and a
+shared machine is faster now and slower then. So what two jobs cost is compared in turns of seconds.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.lab.bench import harness as h
+
+Start = Callable[[DataFrame, str], StreamingQuery]
+"""Starts a job on a stream, with a directory of its own."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    count: int
+    warm: int = 0
+    """Turns of each before those that count."""
+    seconds: float = 10.0
+    pause: float = 4.0
+    """From one job's last tuples until the next one has some."""
+
+
+def in_turns(
+    spark: SparkSession, jobs: Mapping[str, Start], size: int, turns: Turns, **readings: Any
+) -> dict[str, list[float]]:
+    """Microseconds a tuple in each full batch of ``size`` tuples, an interval's, of each job."""
+    each, begin = turns.seconds + turns.pause, time.time()
+    cycle, rounds = len(jobs) * each, turns.warm + turns.count
+
+    def stream(place: int) -> DataFrame:
+        """In its turns an interval's tuples arrive in an interval, from its first turn on."""
+        first = turns.pause + place * each - (time.time() - begin)
+        starts = [max(first, 0.0) + number * cycle for number in range(rounds)]
+        steps = [(at + on, 1.0 - on / turns.seconds) for at in starts for on in (0, turns.seconds)]
+        profile = [{"at": at, "factor": factor} for at, factor in [(0.0, 0.0), *steps]]
+        return h.readings(spark, size / h.INTERVAL, profile=profile, **readings)
+
+    with TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Spark may still write
+        queries = {
+            name: start(stream(place), f"{directory}/{name}")
+            for place, (name, start) in enumerate(jobs.items())
+        }
+        h.wait(turns.pause + rounds * cycle, f"{' and '.join(jobs)} in {rounds} turns")
+        told = {name: [dict(p) for p in query.recentProgress] for name, query in queries.items()}
+        for query in queries.values():
+            query.stop()
+    spans = {name: [_span(p) for p in told[name] if p["numInputRows"]] for name in told}
+    since = begin + turns.pause + turns.warm * cycle
+    return {
+        name: [
+            1e6 * (end - start) / rows
+            for start, end, rows in spans[name]
+            if abs(rows / size - 1) < 0.15 and start > since and _alone(name, start, end, spans)
+        ]
+        for name in jobs
+    }
+
+
+Span = tuple[float, float, int]
+"""From when to when, and how many tuples."""
+
+
+def _span(progress: dict[str, Any]) -> Span:
+    start = datetime.fromisoformat(progress["timestamp"]).timestamp()
+    took = progress["durationMs"]["triggerExecution"] / 1000
+    return start, start + took, int(progress["numInputRows"])
+
+
+def _alone(name: str, start: float, end: float, spans: Mapping[str, list[Span]]) -> bool:
+    """No batch of another job was under way at the time."""
+    others = (span for other, found in spans.items() if other != name for span in found)
+    return not any(start < b and a < end for a, b, _ in others)

@@ -1,0 +1,76 @@
+"""The same stream shed in several ways, at the same volume."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from penstock.lab.cod.recorded import Kept, Stream
+from penstock.lab.cod.scores import Score, score
+from penstock.lab.cod.trial import one_pass
+from penstock.lab.cod.two_pass import oracle, uniform
+from penstock.windows.buffer import Buffer
+from penstock.windows.concept import Concept
+from penstock.windows.sampling import ByConcept
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Scores window by window; the first window has nothing to start from and is left out."""
+
+    cod: list[Score]
+    oracle: list[Score]
+    uniform: list[Score]
+
+    def ratio(self) -> float:
+        """How far from the oracle."""
+        return mean_error(self.cod) / mean_error(self.oracle)
+
+    def gain(self) -> float:
+        """How much better than uniform."""
+        return mean_error(self.uniform) / mean_error(self.cod)
+
+    def figures(self) -> dict[str, Any]:
+        ways = {"cod": self.cod, "oracle": self.oracle, "uniform": self.uniform}
+        return {
+            "volume": float(np.mean([s.volume for s in self.cod])),
+            "error": {name: mean_error(scores) for name, scores in ways.items()},
+            "p95": {name: p95_error(scores) for name, scores in ways.items()},
+            "missing": {name: sum(s.missing for s in scores) for name, scores in ways.items()},
+        }
+
+
+def mean_error(scores: list[Score]) -> float:
+    return float(np.mean([s.mean for s in scores]))
+
+
+def p95_error(scores: list[Score]) -> float:
+    return float(np.quantile([s.mean for s in scores], 0.95))
+
+
+def compare(stream: Stream, keep: float, batches: int = 60, seed: int = 0) -> Compared:
+    """CoD at this share; the others at what it really kept of each window."""
+    terms = Concept(stream.length, slide=stream.slide, keep=keep, time="t")
+    return at_equal_volume(stream, one_pass(stream, terms, seed, batches), seed)
+
+
+def at_equal_volume(stream: Stream, kept: Kept, seed: int = 0) -> Compared:
+    panes = stream if stream.slide is None else replace(stream, length=stream.slide, slide=None)
+    budgets = np.array([kept.kept[pane].sum() for pane in panes.windows()])
+    rng = np.random.default_rng(seed)
+    ways = [way(panes, budgets, rng) for way in (oracle, uniform)]
+    return Compared(*(score(stream, way)[1:] for way in (kept, *ways)))
+
+
+def processed(stream: Stream, keep: float) -> Kept:
+    """What the window processor keeps of tumbling windows, which it sees whole."""
+    kept, weight = np.zeros(len(stream), dtype=np.bool_), np.ones(len(stream))
+    for number, window in enumerate(stream.windows()):
+        places = np.arange(window.start, window.stop)
+        names = stream.group[window].astype(np.str_)
+        buffer = Buffer(stream.length, stream.length)
+        buffer = buffer.add(np.zeros(places.size), names, {"n": places}, (number,))
+        staged = buffer.take(stream.length, ByConcept(keep))
+        kept[staged.columns["n"]] = True
+        weight[staged.columns["n"]] = staged.weight
+    return Kept(kept, weight)

@@ -1,0 +1,1 @@
+"""DISSP (Fiscato, 2012): the figures of the thesis."""

@@ -1,0 +1,92 @@
+"""Figures 4 to 8: one parameter moves, the rest stays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.lab.las.measure import FLEETS, Scale, measured, spread
+from penstock.lab.las.streams import Setting
+from penstock.lab.report import Line, Plot, Result, Say, Table
+
+UNDER = tuple(n / 100 for n in range(90, -20, -10))
+DOUBLING = tuple(0.1 * 2**n for n in range(10))
+ERRORS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    figure: int
+    what: str
+    values: tuple[float, ...]
+    setting: Callable[[float], Setting]
+    log: bool = False
+
+
+SWEEPS = (
+    Sweep(4, "under-provisioning", UNDER, lambda x: Setting(under=x)),
+    Sweep(5, "threshold τ, ms", (0.0, *DOUBLING[:8]), lambda x: Setting(threshold=x)),
+    Sweep(6, "largest cost = τ, ms", DOUBLING, lambda x: Setting(most=x, threshold=x), log=True),
+    Sweep(7, "skew α", tuple(n / 2 for n in range(7)), lambda x: Setting(skew=x)),
+    Sweep(8, "precision ε", ERRORS, lambda x: Setting(error=x), log=True),
+)
+
+Point = tuple[float, float, float]
+"""Mean, least, most."""
+
+
+def add(result: Result, scale: Scale, say: Say) -> None:
+    total = sum(len(sweep.values[:: scale.thin]) for sweep in SWEEPS)
+    done = 0
+    for sweep in SWEEPS:
+        latency: dict[str, list[Point]] = {name: [] for name in FLEETS}
+        dropped: dict[str, list[Point]] = {name: [] for name in FLEETS}
+        values = sweep.values[:: scale.thin]
+        for value in values:
+            say(f"figure {sweep.figure}, {sweep.what} {value:g}", done / total)
+            for name, outcome in measured(sweep.setting(value), scale.points, scale).items():
+                latency[name].append(spread(outcome.latency))
+                dropped[name].append(spread(outcome.dropped_share))
+            done += 1
+        _publish(result, sweep, values, latency, dropped)
+
+
+def _publish(
+    result: Result,
+    sweep: Sweep,
+    values: tuple[float, ...],
+    latency: dict[str, list[Point]],
+    dropped: dict[str, list[Point]],
+) -> None:
+    columns = [f"{name}: {what}" for name in FLEETS for what in ("Q̄, ms", "dropped", "λ")]
+    base = [mean for mean, *_ in dropped["Base Line"]]
+    rows = []
+    for place, value in enumerate(values):
+        cells: list[float | None] = []
+        for name in FLEETS:
+            share = dropped[name][place][0]
+            more = share / base[place] - 1 if base[place] > 0 else None
+            cells += [latency[name][place][0], share, more]
+        rows.append((value, *cells))
+    title = f"Figure {sweep.figure}: {sweep.what}"
+    result.tables.append(Table(title, (sweep.what, *columns), rows))
+    for what, points, label in (
+        ("latency", latency, "mean queuing latency, ms"),
+        ("dropped", dropped, "dropped share"),
+    ):
+        lines = [Line(name, values, *zip(*found, strict=True)) for name, found in points.items()]
+        result.plots.append(
+            Plot(
+                name=f"figure-{sweep.figure}-{what}",
+                title=title,
+                x=sweep.what,
+                y=label,
+                lines=lines,
+                log_x=sweep.log,
+                log_y=what == "latency" and sweep.figure != 5,
+                marks=[("τ", 6.4)] if what == "latency" and sweep.figure not in (5, 6) else (),
+            )
+        )
+    result.figures[f"figure {sweep.figure}"] = {
+        "x": list(values),
+        "latency": latency,
+        "dropped_share": dropped,
+    }

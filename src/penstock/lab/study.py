@@ -1,0 +1,168 @@
+"""What experiments on federations share: set-ups, runs over several seeds, and their spread."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from penstock.core.fairness import Spread
+from penstock.lab.report import Say
+from penstock.sim.engine import Simulation
+from penstock.sim.measure import Outcome
+from penstock.sim.scenario import Scenario
+
+Value = TypeVar("Value")
+COMPLEX = ("avg-all", "top-5", "cov")
+SOURCES = (10 + 20 + 2) / 3
+"""Of a fragment of the complex workload, on average."""
+RATE = 150.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is done for an effort between 0 and 1."""
+
+    seeds: tuple[int, ...]
+    duration: float
+    """Seconds of each run."""
+    size: float
+    """Of the deployments, as a share of the paper's."""
+    brief: bool
+    """Only to see that it runs: a third of the sites, and of each sweep its ends."""
+
+    @classmethod
+    def of(cls, effort: float) -> "Scale":
+        if effort < 0.1:
+            return cls((1,), 24.0, 0.06, brief=True)
+        return cls((1, 2, 3), 60.0 + 60.0 * effort, 0.06 + 0.94 * effort, brief=False)
+
+    def many(self, number: float, least: int = 12) -> int:
+        """So many queries or fragments of the paper's number."""
+        return max(least, round(number * self.size))
+
+    def sites(self, number: int) -> int:
+        return max(2, number // 3) if self.brief else number
+
+    def some(self, sweep: Sequence[Value]) -> Sequence[Value]:
+        return [sweep[0], sweep[-1]] if self.brief else sweep
+
+
+def federation(
+    queries: int,
+    fragments: tuple[int, int] = (1, 6),
+    sites: int = 18,
+    overload: float = 4.5,
+    latency: float = 0.005,
+    **more: Any,
+) -> Scenario:
+    """A mix of the complex queries on sites that are overloaded so many times, on average."""
+    each = max(1, round(queries / 3))
+    demand = 3 * each * sum(fragments) / 2 * SOURCES * RATE
+    return Scenario.model_validate(
+        {
+            "sites": {"count": sites, "capacity": demand / sites / overload, "latency": latency},
+            "queries": [{"kind": k, "count": each, "fragments": fragments} for k in COMPLEX],
+            **more,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run in a few figures."""
+
+    spread: Spread
+    least_jain: float
+    """At any instant after it settled."""
+    utilisation: float
+
+    @property
+    def relative_std(self) -> float:
+        return self.spread.std / max(self.spread.mean, 1e-12)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The same with several seeds: medians, and how far they are apart."""
+
+    runs: tuple[Run, ...]
+
+    def values(self, of: Callable[[Run], float]) -> list[float]:
+        return [of(run) for run in self.runs]
+
+    def median(self, of: Callable[[Run], float]) -> float:
+        return float(np.median(self.values(of)))
+
+    def cell(self, of: Callable[[Run], float]) -> str:
+        """``0.987 (0.981 to 0.990)``; a single seed has no spread."""
+        values = self.values(of)
+        if len(values) == 1:
+            return f"{values[0]:.3f}"
+        return f"{np.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+    def json(self) -> list[dict[str, float]]:
+        return [
+            {
+                "mean": run.spread.mean,
+                "jain": run.spread.jain,
+                "std": run.spread.std,
+                "iqr": run.spread.iqr,
+                "q95_q05": run.spread.q95_q05,
+                "least_jain": run.least_jain,
+                "utilisation": run.utilisation,
+            }
+            for run in self.runs
+        ]
+
+
+def jain_of(run: Run) -> float:
+    return run.spread.jain
+
+
+def mean_of(run: Run) -> float:
+    return run.spread.mean
+
+
+_known: dict[str, Run] = {}
+"""By scenario: several experiments look at the same deployments."""
+
+
+def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> Runs:
+    return Runs(tuple(_run(scenario.changed(seed=seed)) for seed in seeds))
+
+
+def sweep(
+    points: Sequence[Value],
+    scenario: Callable[[Value], Scenario],
+    scale: Scale,
+    say: Say,
+    part: tuple[float, float] = (0.0, 1.0),
+) -> dict[Value, Runs]:
+    """The runs of each point; ``part`` is the part of the whole experiment that this is."""
+    found = {}
+    for number, point in enumerate(points):
+        say(_words(point), part[0] + (part[1] - part[0]) * number / len(points))
+        found[point] = over_seeds(scenario(point), scale.seeds)
+    return found
+
+
+def _words(point: object) -> str:
+    return ", ".join(map(str, point)) if isinstance(point, tuple) else str(point)
+
+
+def with_sites(scenario: Scenario, count: int, capacity: float) -> Scenario:
+    """The same queries on so many sites of this capacity."""
+    return scenario.changed(sites={"count": count, "capacity": capacity})
+
+
+def _run(scenario: Scenario) -> Run:
+    key = scenario.model_dump_json()
+    if key not in _known:
+        _known[key] = in_short(Simulation(scenario).run())
+    return _known[key]
+
+
+def in_short(outcome: Outcome) -> Run:
+    instants = outcome.jain_over_time()[outcome.settled]
+    return Run(outcome.spread, float(instants.min()), float(outcome.utilisation.mean()))

@@ -1,0 +1,1 @@
+"""THEMIS (Kalyvianaki et al., 2016): its figures and tables."""

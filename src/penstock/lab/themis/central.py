@@ -1,0 +1,87 @@
+"""The yardstick: what somebody could reach who sees all sites at once and knows every rate.
+
+Which share x of its source tuples each fragment keeps is a linear program: a query's SIC is
+``Σ share · x`` over its fragments, and the kept tuples of a site's fragments, with the partial
+results that pass through it, fit into its capacity. *Lexicographic max-min*: raise the least SIC
+as far as it goes, hold the queries that cannot rise any further, raise the least of the others,
+and so on. No other allocation raises anybody without lowering somebody who has no more (law 5).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from penstock.core.types import Bools, Floats
+from penstock.errors import PenstockError
+from penstock.sim.deployment import Deployment
+from penstock.sim.workload import WINDOW
+
+TIGHT = 1e-7
+"""A dual price above this says that a query cannot rise."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A deployment in steady state, as matrices over fragments."""
+
+    gain: Floats
+    """Queries by fragments: SIC of keeping everything."""
+    load: Floats
+    """Sites by fragments: tuples a second of keeping everything."""
+    room: Floats
+    """Of each site, in tuples a second, when the partial results have passed."""
+
+    @classmethod
+    def of(cls, deployment: Deployment, rate: float) -> "Problem":
+        """With every source at this rate, in tuples a second."""
+        work = deployment.work
+        fragments = np.arange(work.query.size)
+        inner = np.flatnonzero(~work.root)
+        passing = np.bincount(
+            deployment.site_of[work.down[inner]], work.emits[inner] / WINDOW, deployment.sites
+        )
+        gain = np.zeros((len(work.ids), fragments.size))
+        gain[work.query, fragments] = work.share
+        load = np.zeros((deployment.sites, fragments.size))
+        load[deployment.site_of, fragments] = work.sources * rate
+        return cls(gain, load, np.maximum(deployment.capacity - passing, 0.0))
+
+    def sic(self, kept: Floats) -> Floats:
+        return np.asarray(self.gain @ kept)
+
+
+def lexicographic_max_min(problem: Problem) -> Floats:
+    """Each query's SIC at the optimum."""
+    held = np.full(len(problem.gain), np.nan)
+    while np.isnan(held).any():
+        rising = np.isnan(held)
+        level, price = _raise_least(problem, held, rising)
+        stuck = rising.copy()
+        stuck[rising] = price > TIGHT
+        if not stuck.any():
+            stuck = rising  # nobody pays for the level: they all have everything
+        held[stuck] = level
+    return held
+
+
+def _raise_least(problem: Problem, held: Floats, rising: Bools) -> tuple[float, Floats]:
+    """The highest level that all who rise can reach, and what each of them pays for it."""
+    queries, fragments = problem.gain.shape
+    at_least = np.hstack((-problem.gain, rising.astype(np.float64)[:, None]))
+    room = np.hstack((problem.load, np.zeros((problem.room.size, 1))))
+    # held levels are let go by a trifle: they were computed in floating point
+    needed = np.where(rising, 0.0, -(np.nan_to_num(held) - 1e-9))
+    objective = np.zeros(fragments + 1)
+    objective[-1] = -1.0
+    solved = linprog(
+        objective,
+        A_ub=np.vstack((at_least, room)),
+        b_ub=np.concatenate((needed, problem.room)),
+        bounds=(0.0, 1.0),
+        method="highs",
+    )
+    if not solved.success or solved.x is None:
+        raise PenstockError(f"the central optimum was not found: {solved.message}")
+    price = -np.asarray(solved.ineqlin.marginals)[:queries]
+    return float(solved.x[-1]), price[rising]

@@ -1,0 +1,125 @@
+"""A site fails for twenty seconds: what is lost, how soon it is back, and how others fare."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from penstock.core.fairness import jain
+from penstock.core.types import Bools, Floats
+from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.study import Scale, federation
+from penstock.sim.deployment import Deployment
+from penstock.sim.engine import Simulation
+from penstock.sim.measure import Outcome
+
+AT, LASTS = 40.0, 20.0
+DOWN = 0
+"""The site that fails."""
+
+
+class ThemisFailure:
+    name: ClassVar[str] = "themis-failure"
+    about: ClassVar[str] = "a site fails for 20 s: what is lost, and how soon it is back"
+
+    def run(self, effort: float, say: Say) -> Result:
+        scale = Scale.of(effort)
+        result = Result("A site fails", "beyond THEMIS: its model of loss (section 4)")
+        rows, drops, back, fair = [], [], [], []
+        for number, seed in enumerate(scale.seeds):
+            say(f"seed {seed}", number / len(scale.seeds))
+            calm, busy = (_run(scale, seed, overload) for overload in (0.7, 3.0))
+            drop = _furthest_from_loss(calm)
+            again = max(_furthest_from_before(calm), _furthest_from_before(busy))
+            others = _least_jain_of_others(busy)
+            rows.append((seed, drop, again, others))
+            drops.append(drop)
+            back.append(again)
+            fair.append(others)
+        result.tables = [
+            Table(
+                "By seed",
+                (
+                    "seed",
+                    "SIC lost, furthest from what the site carried",
+                    "SIC after two STWs, furthest from before",
+                    "least Jain of the others",
+                ),
+                rows,
+            )
+        ]
+        result.plots = [_plot(busy)]
+        result.holds = {
+            "without overload each query's SIC drops by exactly what the site carried of it, to "
+            f"within 0.02 (furthest off: {max(drops):.3f})": max(drops) <= 0.02,
+            "two STWs after the site is back every query is where it was, to within 0.1 "
+            f"(furthest off: {max(back):.3f})": max(back) <= 0.1,
+            f"under overload the others stay fair: Jain at least 0.95 at every instant (least: "
+            f"{min(fair):.3f})": min(fair) >= 0.95,
+        }
+        result.notes = [
+            "Under overload the sites that are left lift what remains of a query that lost a "
+            "fragment, so its SIC drops by less than the fragment's share."
+        ]
+        result.figures = {"rows": [list(map(float, row)) for row in rows]}
+        return result
+
+
+def _run(scale: Scale, seed: int, overload: float) -> Outcome:
+    scenario = federation(
+        scale.many(180, 24),
+        (1, 3),
+        sites=4 if scale.brief else 6,
+        overload=overload,
+        seed=seed,
+        placement="by-load",
+        duration=AT + LASTS + 25.0,
+        warm_up=15.0,
+        failures=[{"site": DOWN, "at": AT, "for": LASTS}],
+    )
+    return Simulation(scenario).run()
+
+
+def lost_share(deployment: Deployment) -> Floats:
+    """Of each query: what its fragments at the site, and all that passes through them, carry."""
+    work = deployment.work
+    cut = deployment.site_of == DOWN
+    for fragment in np.flatnonzero(~work.root):  # a fragment comes after the one it feeds
+        cut[fragment] |= cut[work.down[fragment]]
+    return np.asarray(np.bincount(work.query, np.where(cut, work.share, 0.0)), dtype=np.float64)
+
+
+def _at(outcome: Outcome, time: float) -> Floats:
+    return np.asarray(outcome.over_time[int(np.argmin(np.abs(outcome.times - time)))])
+
+
+def _furthest_from_loss(outcome: Outcome) -> float:
+    during = _at(outcome, AT + LASTS - 0.5)
+    return float(np.abs(during - (1.0 - lost_share(outcome.deployment))).max())
+
+
+def _furthest_from_before(outcome: Outcome) -> float:
+    """Means over two seconds: results come once a second."""
+    before, after = (
+        np.mean([_at(outcome, end - ago) for ago in np.arange(0.0, 2.0, 0.25)], axis=0)
+        for end in (AT - 0.5, AT + LASTS + 2 * outcome.scenario.stw + 2.0)
+    )
+    return float(np.abs(after - before).max())
+
+
+def _others(outcome: Outcome) -> Bools:
+    return np.asarray(lost_share(outcome.deployment) == 0.0)
+
+
+def _least_jain_of_others(outcome: Outcome) -> float:
+    rows = outcome.over_time[outcome.settled][:, _others(outcome)]
+    return min(jain(row) for row in rows)
+
+
+def _plot(outcome: Outcome) -> Plot:
+    others = _others(outcome)
+    rows, times = outcome.over_time[outcome.settled], outcome.times[outcome.settled]
+    lines = [
+        Line(label, times.tolist(), rows[:, who].mean(axis=1).tolist())
+        for label, who in (("on the site", ~others), ("elsewhere", others))
+    ]
+    return Plot("sic", "Mean SIC while a site is down (40 s to 60 s)", "seconds", "SIC", lines)

@@ -1,0 +1,186 @@
+"""The options of the `replay` source, checked.
+
+The rule: everything that can be wrong is found when the stream is loaded, and a `ValueError` names
+the option and what to do; a stream that has started does not fail for a typing error.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import LongType, StructType, TimestampType
+
+from penstock.hints import hint
+from penstock.sources.generators import (
+    BUILT_IN,
+    RecordBatch,
+    blocks_between,
+    find_generator,
+    generator,
+    generator_options,
+    pa,
+)
+from penstock.sources.recording import Recording, recording, version_of
+from penstock.sources.schedule import Profile
+from penstock.units import seconds
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options, checked. Hashable, because it is what worker processes cache by."""
+
+    path: str | None = None
+    time: str | None = None
+    generator: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    rate: float | None = None
+    speed: float | None = None
+    loop: bool = False
+    profile: Profile = ()
+    partitions: int = 2
+    max_rows: int | None = None
+    seed: int = 0
+    version: int = 0
+
+    def file(self) -> Recording | None:
+        return recording(self.path, self.time, self.version) if self.path else None
+
+    def schema(self) -> StructType | str:
+        """The rows' columns, then `_arrival` and `_offset`."""
+        file = self.file()
+        if file is None:
+            made = generator(self.generator or "", self.seed, self.parameters)
+            return f"{made.schema}, _arrival TIMESTAMP, _offset BIGINT"
+        columns = from_arrow_schema(file.schema, prefer_timestamp_ntz=False)
+        return columns.add("_arrival", TimestampType()).add("_offset", LongType())
+
+    def rows(self, start: int, stop: int) -> Iterator[RecordBatch]:
+        """The contents of the rows [start, stop)."""
+        file = self.file()
+        if file is not None:
+            return file.between(start, stop)
+        return blocks_between(
+            generator(self.generator or "", self.seed, self.parameters), start, stop
+        )
+
+
+OPTIONS = [
+    *("path", "generator", "rate", "speed", "time", "loop"),
+    *("profile", "partitions", "maxRowsPerTrigger", "seed"),
+]
+
+
+def parse(options: Mapping[str, str]) -> Settings:
+    """Checks the options; a `ValueError` names the option and what to do."""
+    given = {name.lower(): text for name, text in options.items()}
+    if ("path" in given) == ("generator" in given):
+        names = ", ".join(BUILT_IN)
+        raise ValueError(f"give one of the options 'path' (a file) and 'generator' ({names})")
+    takes = generator_options(find_generator(given["generator"])) if "generator" in given else {}
+    _refuse_unknown(given, [*OPTIONS, *takes])
+    own = {option.lower() for option in OPTIONS}
+    settings = Settings(
+        path=given.get("path"),
+        time=given.get("time"),
+        generator=given.get("generator"),
+        parameters=tuple(sorted(item for item in given.items() if item[0] not in own)),
+        rate=_number(given, "rate"),
+        speed=_number(given, "speed"),
+        loop=_flag(given, "loop"),
+        profile=parse_profile(given.get("profile", "[]")),
+        partitions=_count(given, "partitions", 1) or 2,
+        max_rows=_count(given, "maxRowsPerTrigger", 1),
+        seed=_count(given, "seed", 0) or 0,
+        version=version_of(given.get("path")),
+    )
+    _check_pace(settings)
+    _check_rows(settings)
+    return settings
+
+
+def parse_profile(text: str) -> Profile:
+    """`[{"at": "20s", "factor": 8}, ...]` as (seconds, factor) pairs."""
+    try:
+        steps = tuple((seconds(step["at"]), float(step["factor"])) for step in json.loads(text))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"""option 'profile': must be like [{{"at": "20s", "factor": 8}}]: {error!r}"""
+        ) from None
+    if any(later[0] <= earlier[0] for earlier, later in pairwise(steps)):
+        raise ValueError("option 'profile': the times 'at' must ascend; sort the list")
+    if not all(at >= 0 and 0 <= factor < math.inf for at, factor in steps):
+        raise ValueError("option 'profile': times and factors must be numbers, 0 or more")
+    return steps
+
+
+def _refuse_unknown(given: Mapping[str, str], known: Sequence[str]) -> None:
+    spelt = {name.lower() for name in known}
+    for name in given:
+        if name not in spelt:
+            raise ValueError(f"unknown option {name!r}: {hint(name, known)}")
+
+
+def _check_pace(settings: Settings) -> None:
+    if (settings.rate is None) == (settings.speed is None):
+        raise ValueError("give one of the options 'rate' (tuples/s) and 'speed' (x real time)")
+    if settings.speed is not None and settings.time is None:
+        raise ValueError("option 'speed': needs 'path' and 'time', the file's event-time column")
+    if settings.time is not None and settings.path is None:
+        raise ValueError("option 'time': a generated stream's event time is _arrival; leave it out")
+
+
+def _check_rows(settings: Settings) -> None:
+    """Everything that can be wrong with the rows is found before the first of them is needed."""
+    file = settings.file()
+    if file is None:
+        generator(settings.generator or "", settings.seed, settings.parameters)
+        return
+    names = file.schema.names
+    for stamp in ("_arrival", "_offset"):
+        if stamp in names:
+            raise ValueError(f"option 'path': the file has a column {stamp!r}; rename it")
+    if file.time is not None and file.time not in names:
+        raise ValueError(f"option 'time': no column {file.time!r} among {', '.join(names)}")
+    if file.time is not None and not _is_time(file.schema.field(file.time).type):
+        raise ValueError(f"option 'time': column {file.time!r} is not a timestamp or a number")
+    if not file.count:
+        raise ValueError(f"option 'path': {file.path!r} has no rows")
+
+
+def _is_time(kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_timestamp(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
+def _number(given: Mapping[str, str], name: str) -> float | None:
+    if name not in given:
+        return None
+    try:
+        number = float(given[name])
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ValueError(f"option {name!r}: must be a number above 0, and is {given[name]!r}")
+    return number
+
+
+def _count(given: Mapping[str, str], name: str, least: int) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(f"option {name!r}: must be a whole number from {least}, and is {text!r}")
+    return int(text)
+
+
+def _flag(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"option {name!r}: must be true or false, and is {text!r}")
+    return text == "true"

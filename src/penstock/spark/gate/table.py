@@ -1,0 +1,84 @@
+"""A hash table in arrays, which native expressions can look a stratum up in.
+
+Spark's own maps are searched from end to end, and a join costs a job a batch. Cuckoo hashing
+(Pagh and Rodler, 2001) puts each key into one of two places that its hash names, so a look-up is
+two array reads, for any number of strata.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from penstock.core.types import Floats, Ints
+
+Values = TypeVar("Values", Ints, Floats)
+NOT_IN_PLACE_1 = 2**32 + 1
+"""Free places hold 0, a key that only place 1 could hold; and place 1 this one, of place 2."""
+
+LONGEST_WALK = 64
+"""Evictions after which the table is taken to be too small."""
+MOST_PLACES = 64
+"""Times the usual size, after which keys are no hashes and a larger table would not help."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """``keys[p]`` and ``ordinals[p]`` for place p; place 0, like any free place, is nobody's."""
+
+    mask: int
+    """Both places of a key k: ``(k & mask) + 1`` and ``((k >>> 32) & mask) + 1``."""
+    keys: Ints
+    ordinals: Ints
+
+    @classmethod
+    def of(cls, keys: Ints) -> "Table":
+        """Key i gets ordinal i + 1. Keys must differ."""
+        if np.unique(keys).size != keys.size:
+            raise ValueError("two strata have the same fingerprint")
+        size = 8
+        while size < 2.6 * keys.size:
+            size *= 2
+        largest = MOST_PLACES * size
+        while (places := _placed(keys, size)) is None:
+            size *= 2
+            if size > largest:
+                raise ValueError("the fingerprints of three strata are too much alike for a table")
+        table_keys, ordinals = np.zeros((2, size + 1), dtype=np.int64)
+        table_keys[1] = NOT_IN_PLACE_1
+        table_keys[places] = keys
+        ordinals[places] = np.arange(1, keys.size + 1)
+        return cls(size - 1, table_keys, ordinals)
+
+    def find(self, key: int) -> int:
+        """As the gate does it; for tests."""
+        unsigned = key & (2**64 - 1)
+        for place in ((unsigned & self.mask) + 1, ((unsigned >> 32) & self.mask) + 1):
+            if self.keys[place] == key:
+                return int(self.ordinals[place])
+        return 0
+
+    def by_place(self, values: Values) -> Values:
+        """Values given by ordinal, with that of nobody first, as the gate reads them."""
+        return values[self.ordinals]
+
+
+def _placed(keys: Ints, size: int) -> Ints | None:
+    unsigned, mask = keys.astype(np.uint64), np.uint64(size - 1)
+    first = ((unsigned & mask) + np.uint64(1)).astype(np.int64).tolist()
+    second = (((unsigned >> np.uint64(32)) & mask) + np.uint64(1)).astype(np.int64).tolist()
+    owner = [-1] * (size + 1)
+    for newcomer in range(len(first)):
+        guest, place = newcomer, first[newcomer]
+        for _ in range(LONGEST_WALK):
+            guest, owner[place] = owner[place], guest
+            if guest < 0:
+                break
+            place = second[guest] if place == first[guest] else first[guest]
+        else:
+            return None
+    places = np.empty(len(first), dtype=np.int64)
+    for place, key in enumerate(owner):
+        if key >= 0:
+            places[key] = place
+    return places

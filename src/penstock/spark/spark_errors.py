@@ -1,0 +1,40 @@
+"""What Spark says, for people: one line, with a suggestion where there is one."""
+
+import re
+from collections.abc import Mapping
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+
+from penstock.hints import hint
+from penstock.spark.gate.columns import SIC, WEIGHT
+
+
+def told(error: PySparkException) -> str:
+    parameters: Mapping[str, str] = error.getMessageParameters() or {}
+    condition = error.getCondition() or ""
+    if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
+        column = _bare(parameters.get("objectName") or parameters.get("fieldName") or "?")
+        offered = [_bare(name) for name in re.findall(r"`[^,]+`", parameters.get("proposal", ""))]
+        return f"unknown column {column!r}; {column_hint(column, offered)}"
+    text = str(error).strip()
+    if isinstance(error, ParseException | AnalysisException):
+        text = text.partition("\n\n")[0]
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text).partition(";\n")[0]
+    return " ".join(text.split())
+
+
+def _bare(name: str) -> str:
+    return name.replace("`", "").rpartition(".")[2]
+
+
+def column_hint(name: str, known: list[str]) -> str:
+    """Of the user's columns, not of those that a gate adds."""
+    return hint(name, [column for column in known if column not in (WEIGHT, SIC)])
+
+
+def line_of(sql: str, error: PySparkException) -> int | None:
+    """Where the text has the name that Spark complains of."""
+    name = _bare((error.getMessageParameters() or {}).get("objectName", ""))
+    lines = [number for number, line in enumerate(sql.split("\n"), 1) if name and name in line]
+    return lines[0] if lines else None

@@ -1,0 +1,66 @@
+"""How many tuples of each group a window needs; the more even, the better the worst is served.
+
+Three ways. *Equal* quotas are CoD's (section VI-C): no group is worth more than another. *Neyman*
+(1934) gives more to groups whose values are spread wider, which makes the sum of the variances
+least. From an *error target*, a quota follows for each group by itself.
+"""
+
+from statistics import NormalDist
+
+import numpy as np
+
+from penstock.core.types import Floats
+
+UNSURE = 2.0
+"""The spread of a group of so many values counts as much as that of all groups together."""
+
+
+def z(confidence: float) -> float:
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+def spread(count: Floats, mean: Floats, squares: Floats, caution: float = 0.0) -> Floats:
+    """The relative standard deviation of each group, from few values: drawn towards all groups'.
+
+    ``squares`` are summed about the group's own mean. A group of which nothing is known is taken
+    to be like the others. ``caution`` adds so many standard errors, or about: of a bounded error
+    one wants to be sure.
+    """
+    sure = count > 1
+    scale = np.where(np.abs(mean) > 0, np.abs(mean), 1.0)
+    relative = np.where(sure, squares / scale**2, 0.0)
+    freedom = np.where(sure, count - 1, 0.0)
+    pooled = float(relative.sum() / freedom.sum()) if freedom.sum() > 0 else 1.0
+    known = freedom + UNSURE
+    margin = 1.0 + caution / np.sqrt(known)
+    return np.asarray(margin * np.sqrt((relative + UNSURE * pooled) / known))
+
+
+def neyman(relative_spread: Floats) -> Floats:
+    """Shares of a quota, 1 on average: ``n_g ∝ σ_g``, since every group's error counts alike."""
+    mean = float(relative_spread.mean()) if relative_spread.size else 0.0
+    return relative_spread / mean if mean > 0 else np.ones(relative_spread.size)
+
+
+def allowed(relative_spread: Floats, total: Floats, error: float, confidence: float) -> Floats:
+    """How much of each group may go such that its mean stays within ``error`` (Babcock et al.).
+
+    N tuples of which each batch's n_b are kept at a rate r_b have a mean whose relative variance is
+    ``cv² / N² · Σ n_b (1 / r_b - 1)``. The answer is the most that the sum may come to.
+    """
+    return np.asarray((total * error / (z(confidence) * np.maximum(relative_spread, 1e-9))) ** 2)
+
+
+def level(total: Floats, budget: float) -> float:
+    """The quota q with ``Σ min(N_g, q) = budget``: the oracle's, who knows the whole window.
+
+    >>> level(np.array([1.0, 10.0, 10.0]), 9.0)
+    4.0
+    """
+    if total.sum() <= budget:
+        return float(total.max(initial=0.0))
+    ascending = np.sort(total)
+    whole = np.concatenate(([0.0], np.cumsum(ascending)[:-1]))
+    groups = ascending.size - np.arange(ascending.size)
+    place = int(np.searchsorted(whole + ascending * groups, budget))
+    return float((budget - whole[place]) / groups[place])

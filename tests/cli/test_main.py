@@ -1,0 +1,173 @@
+"""What people read: the plan's answer, the help, and one line for every mistake."""
+
+import io
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from penstock.cli.main import main
+
+EXAMPLE = (
+    '{"policy": "balance-sic", "capacity": 10, "queries": [{"id": "q1", "sic": 0.0, "weight": 1,'
+    ' "floor": 0, "strata": [{"id": "s1", "tuples": 20, "sic": 0.05, "cost": 1}]}]}'
+)
+
+
+def _plan(monkeypatch: pytest.MonkeyPatch, text: str | bytes, *arguments: str) -> int:
+    stream = io.TextIOWrapper(io.BytesIO(text.encode() if isinstance(text, str) else text))
+    monkeypatch.setattr(sys, "stdin", stream)
+    return main(["plan", *arguments])
+
+
+def test_the_example_of_the_format(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _plan(monkeypatch, EXAMPLE) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "used": 10.0,
+        "jain": 1.0,
+        "mean_sic": 0.5,
+        "queries": [{"id": "q1", "sic": 0.5, "strata": [{"id": "s1", "rate": 0.5, "kept": 10.0}]}],
+    }
+
+
+def test_the_file_may_name_the_policy_and_the_option_wins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {
+        "policy": "uniform",
+        "capacity": 30,
+        "queries": [
+            {"id": "a", "strata": [{"id": "x", "tuples": 10, "sic": 0.1}]},
+            {"id": "b", "strata": [{"id": "x", "tuples": 50, "sic": 0.02}]},
+        ],
+    }
+    answers = {}
+    for arguments in ((), ("--policy", "max-min"), ("--policy", "balance-sic")):
+        assert _plan(monkeypatch, json.dumps(document), *arguments) == 0
+        queries = json.loads(capsys.readouterr().out)["queries"]
+        answers[arguments[-1:]] = [q["strata"][0]["kept"] for q in queries]
+    assert answers == {
+        (): pytest.approx([5, 25]),
+        ("max-min",): pytest.approx([10, 20]),
+        ("balance-sic",): pytest.approx([5, 25]),
+    }
+
+
+def test_a_query_with_nothing_waiting_keeps_its_sic(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {
+        "capacity": 5,
+        "queries": [
+            {"id": "idle", "sic": 0.9, "strata": []},
+            {"id": "busy", "strata": [{"id": "x", "tuples": 10, "sic": 0.1}]},
+        ],
+    }
+    assert _plan(monkeypatch, json.dumps(document)) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [q["sic"] for q in answer["queries"]] == pytest.approx([0.9, 0.5])
+    assert answer["jain"] == pytest.approx(1.4**2 / (2 * (0.81 + 0.25)))
+
+
+def _changed(path: str, value: Any) -> str:
+    document = json.loads(EXAMPLE)
+    spot, *rest = path.split(".")
+    place: Any = document
+    for step in [spot, *rest][:-1]:
+        place = place[int(step) if step.isdigit() else step]
+    place[path.split(".")[-1]] = value
+    return json.dumps(document)
+
+
+STRATUM = {"id": "s1", "tuples": 1, "sic": 1}
+BAD = {
+    "": "line 1, column 1: this is not JSON",
+    "{": "line 1, column 2: this is not JSON",
+    "capacity: 10": "line 1, column 1: this is not JSON",
+    "[]": "the document: expected an object {...}, found []",
+    "null": "the document: expected an object {...}, found null",
+    "{}": "the document: 'capacity' is missing",
+    '{"capacity": 1}': "the document: 'queries' is missing",
+    '{"capacity": 1, "capacity": 2, "queries": []}': "the document: the key 'capacity' is given",
+    '{"capacity": 1, "queries": [{"id": "a", "id": "b"}]}': "queries[0]: the key 'id' is given",
+    "[" * 100_000: "nested far too deeply",
+    _changed("capacity", -1): "capacity: expected a number that is not negative, found -1",
+    _changed("capacity", "ten"): 'capacity: expected a number, found "ten"',
+    _changed("capacity", True): "capacity: expected a number, found true",
+    _changed("capacity", float("nan")): "capacity: expected a finite number, found NaN",
+    _changed("capacity", float("inf")): "capacity: expected a finite number, found Infinity",
+    _changed("capacity", 10**400): "capacity: expected a finite number, found 1000",
+    '{"capacity": ' + "9" * 5000 + "}": "a number has thousands of digits",
+    _changed("queries.0.strata.0.tuples", 1e308): "queries[0].strata[0].tuples: expected at most",
+    _changed("queries.0.weight", 1e-9): "queries[0].weight: expected a number between 1e-6 and",
+    _changed("queries", []): "queries: the list is empty",
+    _changed("queries", {}): "queries: expected a list [...], found {}",
+    _changed("queries", [3]): "queries[0]: expected an object {...}, found 3",
+    _changed("queries.0.strata", 3): "queries[0].strata: expected a list [...], found 3",
+    _changed("queries.0.id", ""): "queries[0].id: expected a name in quotes",
+    _changed("queries.0.weigth", 1): "queries[0]: unknown key 'weigth'; did you mean 'weight'?",
+    _changed("queries.0.weight", 0): "queries[0].weight: expected a number above 0, found 0",
+    _changed("queries.0.floor", -0.1): "queries[0].floor: expected a number that is not negative",
+    _changed("queries.0.strata.0.tuples", None): "queries[0].strata[0].tuples: expected a number",
+    _changed("queries.0.strata.0.cost", -2): "queries[0].strata[0].cost: expected a number that",
+    _changed("queries.0.strata.0.colour", 1): "queries[0].strata[0]: unknown key 'colour'; there",
+    _changed("queries.0.strata", [STRATUM] * 2): "queries[0].strata[1].id: 's1' is already the id",
+    _changed("queries", [{"id": "q", "strata": []}] * 2): "queries[1].id: 'q' is already the id of",
+    _changed("policy", "fair"): "policy: unknown policy 'fair'",
+    _changed("policy", 3): "policy: expected a name in quotes, found 3",
+    _changed("polcy", "uniform"): "the document: unknown key 'polcy'; did you mean 'policy'?",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BAD.items(), ids=range(len(BAD)))
+def test_bad_input_is_one_line_that_names_the_place(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    assert _plan(monkeypatch, text) == 2
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.startswith("penstock plan: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_bad_files(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "no/such.json"]) == 2
+    assert capsys.readouterr().err == "penstock plan: no/such.json: No such file or directory\n"
+    assert _plan(monkeypatch, b"\xff\xfe") == 2
+    assert "not text in UTF-8" in capsys.readouterr().err
+
+
+def test_help_has_an_example_that_works(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["plan", "--help"])
+    text = capsys.readouterr().out
+    document = text[text.index("<<'END'") + 7 : text.index("  END\n")]
+    assert _plan(monkeypatch, document) == 0
+    queries = json.loads(capsys.readouterr().out)["queries"]
+    assert [q["strata"][0]["kept"] for q in queries] == pytest.approx([10 / 3, 20 / 3])
+    assert "q1 keeps 3.3 tuples and q2 keeps 6.7" in text
+
+
+@pytest.mark.parametrize("module", ["penstock", "penstock.core.controller", "penstock.cli"])
+def test_the_core_imports_neither_spark_nor_the_web(module: str) -> None:
+    heavy = (
+        "pyspark py4j pandas pyarrow scipy matplotlib rich starlette uvicorn http.server aiohttp"
+    )
+    found = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, {module}; print([m for m in {heavy.split()} if m in sys.modules])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == "[]\n"

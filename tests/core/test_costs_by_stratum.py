@@ -1,0 +1,135 @@
+"""The controller with costs by stratum: it divides time, not tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from penstock.core.controller import Controller
+from penstock.core.settings import Settings
+from penstock.core.state import Job, State, learn, lumped
+from penstock.core.types import OTHERS, Batch, Count, Report, Stratum, Upcoming
+from penstock.windows.concept import Concept
+
+CHEAP, DEAR = Stratum("cheap", "s"), Stratum("dear", "s")
+COSTS = {CHEAP: 1e-4, DEAR: 1e-3}
+FIXED = 0.1
+TURN = 8
+
+
+def _loop(
+    told: bool, shares: tuple[float, float] = (0.1, 0.9), batches: int = 80
+) -> Iterator[tuple[float, dict[str, float]]]:
+    """Latency and SIC of each batch. The two queries take turns in sending most of the stream."""
+    controller, state = Controller(Settings(interval=1.0)), State()
+    now, finished, waited = 0.0, None, 1.0
+    for number in range(batches):
+        share = shares[number // TURN % 2]
+        tuples = {CHEAP: round(8000 * waited * share), DEAR: round(8000 * waited * (1 - share))}
+        report = Report(
+            now=now,
+            finished=() if finished is None else (finished,),
+            starting=Upcoming("job", waited, sum(tuples.values())),
+        )
+        state, plan = controller.step(state, report)
+        counts = {s: Count(n, round(n * plan.rate(s))) for s, n in tuples.items()}
+        seconds = FIXED + sum(count.admitted * COSTS[s] for s, count in counts.items())
+        finished = Batch("job", number, now, seconds, counts, costs=COSTS if told else {})
+        yield waited + seconds, {} if state.account is None else state.account.sic()
+        waited = max(seconds, 1.0)
+        now += waited
+
+
+def test_the_mix_may_change_when_costs_are_known() -> None:
+    with_costs = [latency for latency, _ in _loop(told=True)][20:]
+    without = [latency for latency, _ in _loop(told=False)][20:]
+    late = [float(np.mean(np.array(latencies) > 2.05)) for latencies in (with_costs, without)]
+    assert late[0] <= 0.15  # the batch in which it turns: the mix that comes is not known before
+    assert late[1] > late[0]
+
+
+def test_both_get_the_same_sic() -> None:
+    sic = [sic for _, sic in _loop(told=True, shares=(0.5, 0.8))][40:]
+    mean = {query: np.mean([s[query] for s in sic]) for query in ("cheap", "dear")}
+    assert mean["cheap"] == pytest.approx(mean["dear"], abs=0.05)
+    assert mean["cheap"] < 0.9
+
+
+def test_cheap_strata_of_one_query_are_served_first() -> None:
+    controller, state = Controller(Settings(interval=1.0)), State()
+    groups = {Stratum("q", "s", name): cost for name, cost in {"a": 1e-4, "b": 2e-3}.items()}
+    finished = None
+    for number in range(20):
+        report = Report(
+            float(number), () if finished is None else (finished,), Upcoming("job", 1.0)
+        )
+        state, plan = controller.step(state, report)
+        counts = {s: Count(2000, round(2000 * plan.rate(s))) for s in groups}
+        seconds = FIXED + sum(count.admitted * groups[s] for s, count in counts.items())
+        finished = Batch("job", number, float(number), seconds, counts, costs=groups)
+    rates = {s.group: plan.rate(s) for s in groups}
+    assert rates["a"] == pytest.approx(1.0)
+    assert 0.1 < rates["b"] < 0.5
+
+
+def test_weights_are_relative_to_the_first_average() -> None:
+    counts = {CHEAP: Count(100, 100), DEAR: Count(100, 100)}
+    job = learn(Job(), Batch("job", 0, 0.0, 1.0, counts, costs=COSTS))
+    assert job.unit == pytest.approx(5.5e-4)
+    assert job.weight(DEAR) / job.weight(CHEAP) == pytest.approx(10)
+    assert job.heaviness == pytest.approx(1.0)
+    assert job.weight(Stratum("new", "s")) == 1.0
+
+
+def test_without_costs_nothing_changes() -> None:
+    counts = {CHEAP: Count(100, 50), DEAR: Count(100, 50)}
+    job = learn(Job(), Batch("job", 0, 0.0, 1.0, counts))
+    assert (job.unit, job.weight(DEAR), job.heaviness) == (0.0, 1.0, 1.0)
+    assert job.clock.largest == 100
+
+
+def test_groups_of_a_window_cost_what_they_cost_together() -> None:
+    many, few, other = Stratum("q", "s", "a"), Stratum("q", "s", "b"), Stratum("p", "s", "b")
+    counts = {many: Count(900, 900), few: Count(100, 100), other: Count(5, 5)}
+    batch = Batch("job", 0, 0.0, 2.0, counts, costs={many: 0.001, few: 0.011, other: 0.5})
+    lump = lumped(batch, {"q": Concept(60)})
+    assert lump.costs == pytest.approx({Stratum("q", "s", OTHERS): 0.002, other: 0.5})
+    assert learn(Job(), lump).unit == pytest.approx((2.0 + 2.5) / 1005)
+
+
+def test_costs_of_strata_that_are_gone_are_forgotten() -> None:
+    job = Job()
+    for number in range(40):
+        stratum = Stratum("q", "s", f"g{number}")
+        counts, costs = {stratum: Count(10, 10)}, {stratum: 0.01}
+        job = learn(job, Batch("job", number, float(number), 0.2, counts, costs=costs))
+    assert len(job.costs) < 10
+    assert Stratum("q", "s", "g39") in job.costs
+
+
+def test_a_model_that_is_known_later_is_told_later() -> None:
+    """A job that was alone has no model of its work; of a first batch all may have failed."""
+    none, some = {DEAR: Count(100, 0)}, {DEAR: Count(100, 100)}
+    job = learn(Job(), Batch("job", 0, 0.0, 0.3, none, costs={DEAR: 0.001}))
+    assert not job.clock_told
+    job = learn(job, Batch("job", 1, 1.0, 0.3, some, costs={DEAR: 0.001}))
+    assert (job.clock_told, job.work_told) == (True, False)
+    job = learn(job, Batch("job", 2, 2.0, 0.3, some, work=0.2, costs={DEAR: 0.001}))
+    assert job.work_told
+    assert job.work.admitting == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_job_that_is_too_slow_even_to_read_starves_no_other(batches: int) -> None:
+    """One batch tells no rate, so that nothing is expected of it; several do."""
+    controller, state = Controller(), State()
+    for number in range(batches):
+        now = 9.0 * number
+        slow = Batch("cheap", number, now, 9.0, {CHEAP: Count(100, 1)}, costs={CHEAP: 1e-4})
+        quick = Batch("dear", number, now, 0.3, {DEAR: Count(1000, 100)}, costs={DEAR: 1e-3})
+        starting = Upcoming("dear", 1.0, 1000)
+        report = Report(now=now + 9.0, finished=(slow, quick), starting=starting)
+        state, plan = controller.step(state, report)
+    assert plan.rate(DEAR) > 0.05

@@ -1,0 +1,98 @@
+"""The short form of the benchmarks: each runs to its end and says what holds.
+
+Whether a promise holds is for the long form on a quiet machine (``penstock bench``); what cannot
+depend on time, such as the ledger or the equality of results, must hold here too.
+"""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.guard.admission import GuardPlan
+from penstock.guard.sketch import Sketch, fingerprints
+from penstock.lab.bench import harness
+from penstock.lab.bench.capacity import Turn, best_fixed, compared
+from penstock.lab.bench.command import BENCHES
+from penstock.lab.bench.guard import CORES, Given, StrawMan
+
+ALWAYS = {
+    "truthful": [
+        "SIC differs by at most 0.01",
+        "the ledger equals the source's count",
+        "the ledger equals what came through",
+        "the ledger is balanced",
+    ],
+    "transparent": ["results equal row for row"],
+    "groups": ["the driver and the plan know at most max_strata"],
+}
+SECONDS = 3.0
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_bench(spark: SparkSession, name: str) -> None:
+    result: dict[str, Any] = BENCHES[name](spark, SECONDS)
+    json.dumps(result)
+    assert result["holds"]
+    for promise in ALWAYS.get(name, []):
+        assert result["holds"][promise], {k: v for k, v in result.items() if k != "raw"}
+
+
+def test_the_best_fixed_rate_is_not_the_luckiest() -> None:
+    def run(admitted: float, latency: float) -> dict[str, float]:
+        return {"admitted_per_second": admitted, "p95": latency}
+
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 1.5) == 150
+    assert best_fixed([run(100, 1.0), run(200, 2.2), run(300, 1.8)], "p95", 1.5) == 175
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 0.5) == 100
+    assert best_fixed([run(100, 1.0), run(200, 2.0)], "p95", 9.0) == float("inf")
+
+
+def test_capacity_used_is_what_the_controller_admits_of_what_a_fixed_rate_of_its_latency_does() -> (
+    None
+):
+    def batch(second: int) -> harness.BatchRecord:
+        """In turns of ten seconds: the controller, 80 a second, the controller, 120 a second."""
+        admitted = (100, 80, 100, 120)[second // 10]
+        return harness.BatchRecord(
+            second, second, second + admitted / 100, 1000, admitted, second - 1.0, second
+        )
+
+    recorded = harness.Recorded([batch(second) for second in range(40)])
+    turns = [Turn(0, 10), Turn(10, 20, 0.8, 0.08), Turn(20, 30), Turn(30, 40, 1.2, 0.12)]
+    found = compared(recorded, turns)
+    assert found["controller"]["admitted_per_second"] == pytest.approx(100)
+    for latency in ("p95", "median"):
+        assert found["best_fixed"][latency] == pytest.approx(100)
+        assert found["used"][latency] == pytest.approx(1.0)
+
+
+def test_p95_weighs_tuples_not_batches() -> None:
+    def batch(number: int, latency: float, admitted: int) -> harness.BatchRecord:
+        return harness.BatchRecord(number, 0.0, latency, admitted, admitted, 0.0, 0.0)
+
+    assert harness.p95([batch(0, 9.0, 1), batch(1, 1.0, 1000)]) == 1.0
+    assert harness.p95([batch(0, 9.0, 1000), batch(1, 1.0, 1)]) == 9.0
+
+
+@pytest.mark.parametrize(("load", "shed"), [(1.0, 0.0), (2.0, 0.5), (4.0, 0.75)])
+def test_a_straw_man_sheds_what_is_too_much_on_average(
+    tmp_path: Path, load: float, shed: float
+) -> None:
+    """Over all of its tasks, each of which sees a part of a micro-batch."""
+    mean, now, arrived, kept = 0.004, 0.0, 0, 0
+    given, orders = Given(tmp_path / "given"), GuardPlan(0.5, sketch=Sketch(0.01))
+    for batch in range(40):
+        now += 0.5
+        moments = np.arange(batch * 0.5, now, mean / CORES / load)
+        for half in np.array_split(moments, CORES):
+            admission = StrawMan(lambda row: row, orders, partial(float, now), mean, given)
+            admission._since_epoch = 0.0  # time is virtual
+            rows = fingerprints(np.zeros(half.size, dtype=int))
+            places, _ = admission.admit(lambda places: places.tolist(), rows, half)
+            arrived, kept = arrived + half.size, kept + len(places)
+    assert 1 - kept / arrived == pytest.approx(shed, abs=0.03)

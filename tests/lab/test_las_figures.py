@@ -1,0 +1,34 @@
+"""`penstock reproduce las`, in small."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.lab.experiments import get
+from penstock.lab.las.theorem import drawn, expected
+
+
+def test_it_runs_and_says_what_it_should() -> None:
+    said: list[float] = []
+    result = get("las").run(0.001, lambda _doing, done: said.append(done))
+    assert said == sorted(said)
+    assert said[-1] == 1.0
+    titles = " ".join(table.title for table in result.tables)
+    for figure in range(4, 10):
+        assert f"Figure {figure}" in titles
+        assert {f"figure-{figure}-latency", f"figure-{figure}-dropped"} <= {
+            plot.name for plot in result.plots
+        }
+    assert result.holds["Full Knowledge's running average is never above τ"]
+    assert result.holds["Theorem 4.2: its formula gives [32.08, 32.92]"]
+    assert result.holds["Dearest First drops fewer tuples than Full Knowledge"]
+    (series,) = (plot for plot in result.plots if plot.name == "figure-9-latency")
+    assert series.title == "Figure 9: phases A to G, 1,250 tuples each"
+    assert max(series.lines[0].x) == 7 * 1.25
+    assert not any("8,000" in claim for claim in result.holds)  # of phases of 1,250
+
+
+def test_theorem_4_2_by_drawing() -> None:
+    mean = drawn(30).mean(axis=(0, 1)).reshape(-1, 64).mean(axis=0)
+    for cost in (1, 32, 64):
+        assert mean[cost - 1] == pytest.approx(expected(cost), abs=0.3)
