@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.core.types import Batch, Count, Stratum, Upcoming
 from penstock.spark.gate.columns import REST, Gate
 from penstock.spark.guard import Guard
+from penstock.spark.progress import Progress, counts_rows, whole_numbers
 
 COUNT_EVERY = 64
 """An open gate looks at strata in one batch of so many, so that it knows them when it closes. Code
@@ -22,67 +22,6 @@ that Spark runs so rarely is slow: such a batch takes tenths of a second longer.
 """
 STEADY = 0.1
 """Rows for each step of an offset may vary by so much for the offset to tell how much waits."""
-
-
-@dataclass
-class Progress:
-    """What Spark reports of a finished micro-batch."""
-
-    query: str
-    batch: int
-    started: float
-    seconds: float
-    overhead: float
-    rows: int
-    observed: dict[str, Any]
-    offsets: tuple[int, int]
-    """The integers in the sources' offsets, summed up, before and after."""
-
-    @classmethod
-    def of(cls, text: str) -> "Progress":
-        told = json.loads(text)
-        spent = told["durationMs"]
-        total = spent.get("triggerExecution", 0)
-        sources = told.get("sources", [])
-        return cls(
-            query=told["id"],
-            batch=told["batchId"],
-            started=datetime.fromisoformat(told["timestamp"]).timestamp(),
-            seconds=total / 1000,
-            overhead=(total - spent.get("addBatch", 0)) / 1000,
-            rows=told["numInputRows"],
-            observed=told.get("observedMetrics", {}),
-            offsets=(
-                sum(integers(source.get("startOffset")) for source in sources),
-                sum(integers(source.get("endOffset")) for source in sources),
-            ),
-        )
-
-
-def integers(offset: Any) -> int:
-    """The sum of all whole numbers in an offset: for most sources it grows with the rows."""
-    if isinstance(offset, str):
-        try:
-            return integers(json.loads(offset))
-        except ValueError:
-            return 0
-    if isinstance(offset, dict):
-        return sum(integers(value) for value in offset.values())
-    if isinstance(offset, list):
-        return sum(integers(value) for value in offset)
-    return offset if isinstance(offset, int) and not isinstance(offset, bool) else 0
-
-
-def counts_rows(offset: Any) -> bool:
-    """Whether a step of this offset is a row, as with ``replay`` and Kafka's topics."""
-    if not isinstance(offset, dict) or not offset:
-        return False
-    if offset.keys() == {"start", "offset"}:
-        return True
-    return all(
-        isinstance(partitions, dict) and all(number.isdigit() for number in partitions)
-        for partitions in offset.values()
-    )
 
 
 Latency = tuple[float, float, int]
@@ -231,7 +170,7 @@ class SparkJob:
         before, after = _offsets(engine.committedOffsets()), _offsets(engine.availableOffsets())
         if not before:
             return None  # the very first batch
-        steps = sum(map(integers, after)) - sum(map(integers, before))
+        steps = sum(map(whole_numbers, after)) - sum(map(whole_numbers, before))
         if all(map(counts_rows, after)):
             return steps
         if len(self.ratio) < 2 or max(self.ratio) > (1 + STEADY) * min(self.ratio):

@@ -9,7 +9,8 @@ import numpy as np
 from penstock.core.fairness import jain
 from penstock.core.settings import Settings
 from penstock.core.state import State
-from penstock.core.types import Batch, Floats
+from penstock.core.types import Batch
+from penstock.spark.progress import weighted_quantiles
 from penstock.spark.query import SparkJob
 from penstock.spark.record.ledger import Ledger
 
@@ -90,14 +91,8 @@ def latency_ms(batches: Iterable[tuple[float, float, int]]) -> dict[str, float]:
     waited, took, admitted = np.array(kept, dtype=np.float64).T
     steps = (np.arange(40) + 0.5) / 40
     times = (waited[:, None] * steps + took[:, None]).ravel()
-    p50, p95, p99 = _quantiles(times, np.repeat(admitted, steps.size), (0.5, 0.95, 0.99))
+    p50, p95, p99 = weighted_quantiles(times, np.repeat(admitted, steps.size), (0.5, 0.95, 0.99))
     return {"p50": p50 * 1000, "p95": p95 * 1000, "p99": p99 * 1000}
-
-
-def _quantiles(values: Floats, weights: Floats, at: tuple[float, ...]) -> list[float]:
-    order = np.argsort(values)
-    share = np.cumsum(weights[order]) / weights.sum()
-    return [float(values[order][np.searchsorted(share, q)]) for q in at]
 
 
 def _capacity(name: str, settings: Settings, state: State) -> float:
