@@ -5,7 +5,7 @@ help:  ## what there is
 
 setup: .venv/ready  ## the environment in .venv, with the penstock command in it
 
-.venv/ready: requirements.lock pyproject.toml scripts/setup.sh
+.venv/ready: requirements.lock pyproject.toml hatch_build.py scripts/setup.sh $(wildcard jvm/io/penstock/*.java)
 	@scripts/setup.sh
 
 lint: setup  ## formatting, lint and types

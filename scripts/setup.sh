@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv from the lock file, with the `penstock` command in it, and sees to Java.
+# Makes .venv from the lock file, with the `penstock` command and the jar in it, and sees to Java.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,12 +12,12 @@ fi
 can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 
 java_version() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p;T;q'; }
-if ! command -v java >/dev/null || [ "$(java_version)" -lt 17 ]; then
-    echo "setup: Spark needs Java 17 or newer, and there is none on the PATH"
+if ! command -v javac >/dev/null || ! command -v java >/dev/null || [ "$(java_version)" -lt 17 ]; then
+    echo "setup: Spark needs Java 17 or newer, and building Penstock its compiler; one is missing"
     if can_install; then
-        apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless
     else
-        echo "setup: install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) and run again" >&2
+        echo "setup: install both (Debian, Ubuntu: apt-get install openjdk-17-jdk-headless) and run again" >&2
         exit 1
     fi
 fi

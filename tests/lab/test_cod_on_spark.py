@@ -50,7 +50,7 @@ def test_values_reach_the_controller(spark: SparkSession, tmp_path: Path) -> Non
             ps.within("x", error=0.02).alias("much better"),
         )
         query = site.start(
-            writer.writeStream.format("memory").outputMode("complete"), query="concept_values"
+            writer.writeStream.format("memory").outputMode("complete"), name="concept_values"
         )
         query.processAllAvailable()
         found = spark.table("concept_values").orderBy("g").collect()
@@ -85,12 +85,12 @@ def test_a_million_groups_are_no_problem(spark: SparkSession, tmp_path: Path) ->
             .agg(sf.count(sf.lit(1)).alias("kept"), ps.count())
             .writeStream.format("memory")
             .outputMode("complete"),
-            query="concept_million",
+            name="concept_million",
         )
         query.processAllAvailable()
         kept = {row["heavy"]: row for row in spark.table("concept_million").collect()}
         (gate,) = site._gates.values()
-        assert len(gate.fingerprints) <= 200
+        assert len(gate.strata.fingerprints) <= 200
         assert len(site.plan.strata) <= 200
         assert len(site._state.windows["q"].groups) <= 500
     light, heavy = int((group >= 5).sum()), int((group < 5).sum())
@@ -121,7 +121,7 @@ def test_a_join_spends_on_keys_that_are_on_both_streams(
         )
         query = site.start(
             joined.select("g", sf.expr("w * v").alias("pairs")).writeStream.format("memory"),
-            query="concept_join",
+            name="concept_join",
         )
         query.processAllAvailable()
         told = spark.sql("SELECT g, sum(pairs) AS pairs FROM concept_join GROUP BY g").collect()

@@ -4,6 +4,8 @@ python crash_job.py FOLDER            runs until it is killed
 python crash_job.py FOLDER --die      kills itself, after the commit of a batch that shed and
                                       before its ledger entry; the entry is left in witness.json
 
+With --own the program calls ``writer.start()`` itself instead of ``site.start(writer)``.
+
 ``run`` with ``stop`` runs for some batches and stops as it should.
 """
 
@@ -14,12 +16,14 @@ import os
 import signal
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import penstock as ps
+from penstock.spark import loop
 from penstock.spark.record.ledger import Entry, Ledger
 from tests.spark.support import QUICK, wait_until
 
@@ -30,7 +34,7 @@ BATCHES = 2
 class Doomed(Ledger):
     """Dies where an entry should be written."""
 
-    def __init__(self, path: Path, witness: Path) -> None:
+    def __init__(self, path: Path | None, witness: Path) -> None:
         super().__init__(path)
         self._witness = witness
         self._seen = 0
@@ -43,7 +47,7 @@ class Doomed(Ledger):
         super().record(entry)
 
 
-def main(folder: Path, die: bool) -> None:
+def main(folder: Path, *, own: bool, die: bool) -> None:
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -54,13 +58,20 @@ def main(folder: Path, die: bool) -> None:
         .config("spark.driver.extraJavaOptions", QUICK)
         .getOrCreate()
     )
-    run(spark, folder, die=die)
+    run(spark, folder, own=own, die=die)
 
 
-def run(spark: SparkSession, folder: Path, *, die: bool = False, stop: bool = False) -> None:
-    site = ps.Site(spark, interval="400ms", latency="800ms", stw="5s", directory=folder / "site")
+def run(
+    spark: SparkSession,
+    folder: Path,
+    *,
+    own: bool = False,
+    die: bool = False,
+    stop: bool = False,
+) -> None:
     if die:
-        site.ledger = Doomed(folder / "site" / "ledger.jsonl", folder / "witness.json")
+        loop.Ledger = partial(Doomed, witness=folder / "witness.json")
+    site = ps.Site(spark, interval="400ms", latency="800ms", stw="5s", directory=folder / "site")
     stream = ps.replay(spark, generator="readings", rate=5000, keys=20)
     costly = sf.length(sf.sha2(sf.repeat("payload", 1500), 512))
     out = (
@@ -71,7 +82,13 @@ def run(spark: SparkSession, folder: Path, *, die: bool = False, stop: bool = Fa
     )
     writer = out.writeStream.format("parquet").option("path", str(folder / "out"))
     known = len(site.ledger.batches("windows"))
-    query = site.start(writer, query="windows", checkpoint=folder / "checkpoint")
+    if own:
+        writer = writer.queryName("windows").option(
+            "checkpointLocation", str(folder / "checkpoint")
+        )
+        query = writer.trigger(processingTime="400 milliseconds").start()
+    else:
+        query = site.start(writer, name="windows", checkpoint=folder / "checkpoint")
 
     def enough() -> bool:
         return not query.isActive or len(site.ledger.batches("windows")) >= known + BATCHES + 1
@@ -82,4 +99,4 @@ def run(spark: SparkSession, folder: Path, *, die: bool = False, stop: bool = Fa
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "--die" in sys.argv)
+    main(Path(sys.argv[1]), own="--own" in sys.argv, die="--die" in sys.argv)

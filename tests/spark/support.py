@@ -1,6 +1,6 @@
 """What the tests of gate and site share: small streams, a gate with plans of the test's choosing.
 
-``luck`` is the gate's decision written down a second time, in plain Python, so that what Spark
+``draw`` is the gate's decision written down a second time, in plain Python, so that what Spark
 does is compared with something else than Spark.
 """
 
@@ -20,10 +20,10 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.core.types import Count, Plan, Stratum
+from penstock.core.types import Count, Plan, Stratum, Tally
+from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys, salt_of
-from penstock.spark.gate.wire import Shipment, Wire
 
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
@@ -63,7 +63,7 @@ def _environment(process: Path) -> list[bytes]:
         return []
 
 
-def luck(number: int, source: str = "s") -> int:
+def draw(number: int, source: str = "s") -> int:
     """Where in [0, 2⁶³) the identity ``number``, one bigint column of a source, falls."""
     return xxhash64(number, source) >> 1
 
@@ -74,7 +74,7 @@ def xxhash64(number: int, source: str = "s") -> int:
 
 
 def is_admitted(number: int, rate: float, source: str = "s") -> bool:
-    return rate >= 1.0 or luck(number, source) < rate * 2.0**63
+    return rate >= 1.0 or draw(number, source) < rate * 2.0**63
 
 
 def _int(value: int, seed: int) -> int:
@@ -154,6 +154,9 @@ class Rig:
         number = next(_names)
         self.gate = Gate(f"rig_{number}", Keys(query, source, columns, (sf.col("n"),)), most_strata)
         self.spark = spark
+        engine = Engine(spark)
+        engine.install()
+        engine.answer_for(self.gate.name, self)
         self.ticks = 0
         self.counts: dict[int, dict[Stratum, Count]] = {}
         self.totals: dict[int, tuple[int, int]] = {}
@@ -162,26 +165,38 @@ class Rig:
         """Batches that the gate counted in columns, too."""
         self._plans = plans
         self.query: StreamingQuery | None = None
-        self.frame = self.gate.admit(stream, Wire(spark, self._tick))
+        self.frame = self.gate.admit(stream)
 
-    def _tick(self) -> Shipment:
+    def plan(self, gate: str, query: str, run: str, batch: int) -> bytes:
+        """The JVM asks, once a batch."""
+        assert gate == self.gate.name
+        assert batch >= 0, "asked outside of a micro-batch"
+        assert query
         self._learn()
         chosen, counting = self._plans(self.ticks)
         self.ticks += 1
-        return self.gate.shipment(chosen, counting)
+        return self.gate.wire.encode(self.gate.codec.encode(chosen, counting=counting), run)
+
+    def started(self, query: str) -> None:
+        """Nobody listens."""
+
+    def progressed(self) -> None:
+        """Nobody listens."""
+
+    def ended(self, run: str) -> None:
+        """Nobody listens."""
 
     def _learn(self) -> None:
         for progress in self.query.recentProgress if self.query else ():
             observed = progress.observedMetrics.get(self.gate.name)
             if observed is not None and progress.batchId not in self.counts:
                 metrics = observed.asDict(recursive=True)
-                tally = self.gate.tally(metrics)
-                self.counts[progress.batchId] = counts = self.gate.counts(metrics)
-                if tally is not None:
-                    assert {s: count for s, count in tally.items() if count.arrived} == counts
-                    self.tallied += 1
-                self.totals[progress.batchId] = (metrics["arrived"], metrics["admitted"])
-                self.spans[progress.batchId] = self.gate.span(metrics)
+                report = self.gate.codec.decode(metrics)
+                counts = {s: count for s, count in report.counts.items() if count.arrived}
+                self.counts[progress.batchId] = counts
+                self.tallied += isinstance(report.counts, Tally)
+                self.totals[progress.batchId] = (report.arrived, report.admitted)
+                self.spans[progress.batchId] = report.span
 
     def run(self, checkpoint: Path | None = None, frame: DataFrame | None = None) -> list[Row]:
         """All that there is, and the rows that came through."""

@@ -114,20 +114,20 @@ def test_gating_twice(site: ps.Site, stream: DataFrame) -> None:
 
 def test_a_query_without_a_gate(site: ps.Site, stream: DataFrame) -> None:
     with pytest.raises(PenstockError, match=r"no gate of this site: .*site\.gate"):
-        site.start(stream.writeStream.format("noop"), query="q")
+        site.start(stream.writeStream.format("noop"), name="q")
 
 
 def test_two_streams_of_one_name_in_a_query(site: ps.Site, stream: DataFrame) -> None:
     both = site.gate(stream, query="q").union(site.gate(stream, query="q"))
     with pytest.raises(PenstockError, match=r"two streams .* 'source': .*site\.gate\(source=...\)"):
-        site.start(both.writeStream.format("noop"), query="q")
+        site.start(both.writeStream.format("noop"), name="q")
 
 
 def test_a_gate_of_another_site(site: ps.Site, spark: SparkSession, stream: DataFrame) -> None:
     with ps.Site(spark) as other:
         gated = other.gate(stream, query="q")
         with pytest.raises(PenstockError, match="no gate of this site"):
-            site.start(gated.writeStream.format("noop"), query="q")
+            site.start(gated.writeStream.format("noop"), name="q")
 
 
 def test_intervals_names_and_gates_of_queries(
@@ -136,20 +136,20 @@ def test_intervals_names_and_gates_of_queries(
     gated = site.gate(stream, query="q")
     for wrong in (0, "-1s"):
         with pytest.raises(PenstockError, match="interval: "):
-            site.start(gated.writeStream.format("noop"), query="q", interval=wrong)
+            site.start(gated.writeStream.format("noop"), name="q", interval=wrong)
     with ps.Site(spark, latency="2s") as other:
         slow = other.gate(stream, query="q").writeStream.format("noop")
         with pytest.raises(PenstockError, match="q: latency: 2 s cannot be held"):
-            other.start(slow, query="q", interval="5s")
+            other.start(slow, name="q", interval="5s")
     with pytest.raises(Exception, match="nonsense"):
-        site.start(gated.writeStream.format("nonsense"), query="q")
+        site.start(gated.writeStream.format("nonsense"), name="q")
 
     # none of the failures above has used the name or the gate up
-    site.start(gated.writeStream.format("noop"), query="q", interval="30s")
+    site.start(gated.writeStream.format("noop"), name="q", interval="30s")
     with pytest.raises(PenstockError, match=r"of the name 'q' is running: .*another name"):
-        site.start(site.gate(stream, query="q").writeStream.format("noop"), query="q")
+        site.start(site.gate(stream, query="q").writeStream.format("noop"), name="q")
     with pytest.raises(PenstockError, match=r"belongs to another query.*for each query"):
-        site.start(gated.where("value > 1").writeStream.format("noop"), query="r")
+        site.start(gated.where("value > 1").writeStream.format("noop"), name="r")
 
 
 def test_a_concept_that_is_refused_is_forgotten(site: ps.Site, stream: DataFrame) -> None:
@@ -163,9 +163,9 @@ def test_two_streams_of_one_query_name(site: ps.Site, stream: DataFrame) -> None
     """Their accounts would be one."""
     first = site.gate(stream, query="a").writeStream.format("noop")
     second = site.gate(stream, query="a").writeStream.format("noop")
-    site.start(first, query="one")
+    site.start(first, name="one")
     with pytest.raises(ps.PenstockError, match="a query of the name 'a' is running"):
-        site.start(second, query="two")
+        site.start(second, name="two")
 
 
 @pytest.mark.parametrize(

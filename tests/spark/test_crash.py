@@ -25,7 +25,7 @@ from penstock.core.state import State
 from penstock.core.types import Plan, Report
 from penstock.spark.gate.wire import ALWAYS
 from penstock.spark.record.ledger import Entry, Ledger
-from penstock.spark.record.recount import Planned
+from penstock.spark.record.recount import BatchPlan
 from tests.spark.crash_job import run
 from tests.spark.support import file_stream, wait_until, write_batches
 
@@ -33,11 +33,11 @@ HERE = Path(__file__).parent
 
 
 @contextmanager
-def life(folder: Path, how: str = "") -> Iterator[subprocess.Popen[bytes]]:
+def life(folder: Path, *how: str) -> Iterator[subprocess.Popen[bytes]]:
     """One life of the job, in a process group of its own, which does not outlive the test."""
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
     environment["PYSPARK_PYTHON"] = sys.executable
-    command = [sys.executable, str(HERE / "crash_job.py"), str(folder), *([how] if how else [])]
+    command = [sys.executable, str(HERE / "crash_job.py"), str(folder), *how]
     with (folder / "log.txt").open("ab") as log:
         process = subprocess.Popen(
             command, env=environment, stdout=log, stderr=log, start_new_session=True
@@ -68,9 +68,12 @@ def newest(folder: Path, log: str) -> int:
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
-def planned(folder: Path) -> Planned:
-    plans: dict[str, Planned] = pickle.loads((folder / "site" / "plans.pickle").read_bytes())
-    return plans["windows"]
+def planned(folder: Path) -> BatchPlan:
+    (path,) = (folder / "site").glob("plan-*.pickle")
+    name, plan = pickle.loads(path.read_bytes())
+    assert name == "windows"
+    assert isinstance(plan, BatchPlan)
+    return plan
 
 
 def offset(folder: Path, batch: int) -> int:
@@ -90,23 +93,22 @@ class Miser(Controller):
 
 
 @pytest.mark.parametrize("batches", [1, 4])
-def test_a_lost_entry_is_counted_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int
-) -> None:
+def test_a_lost_entry_is_counted_again(spark: SparkSession, tmp_path: Path, batches: int) -> None:
     """Two gated sources and one that is not, in an order of their own."""
-    monkeypatch.setattr("penstock.spark.site.Controller", Miser)
     letters = {"k": ["a", "b", "b", "c"] * 500}
     folders = [write_batches(tmp_path / name, [letters] * batches) for name in "xyz"]
     path = tmp_path / "site" / "ledger.jsonl"
 
     def live() -> Ledger:
-        with ps.Site(spark, interval="100ms", directory=tmp_path / "site") as site:
+        with ps.Site(
+            spark, interval="100ms", directory=tmp_path / "site", controller=Miser
+        ) as site:
             x, plain, z = (file_stream(spark, folder) for folder in folders)
             late = site.gate(z, query="q", source="z", strata="k", id="n")
             early = site.gate(x, query="q", source="x", id="n")
             whole = early.select("n").union(plain.select("n")).union(late.select("n"))
             query = site.start(
-                whole.writeStream.format("noop"), query="q", checkpoint=tmp_path / "checkpoint"
+                whole.writeStream.format("noop"), name="q", checkpoint=tmp_path / "checkpoint"
             )
             query.processAllAvailable()
         return site.ledger
@@ -123,14 +125,16 @@ def test_a_lost_entry_is_counted_again(
 
     # where the plan is gone as well, the batch stays missing, and the ledger says so
     path.write_text(lines[0])
-    (tmp_path / "site" / "plans.pickle").unlink()
+    for plan in (tmp_path / "site").glob("plan-*.pickle"):
+        plan.unlink()
     assert live().lacks("q", before[0].query, batches - 1)
 
 
+@pytest.mark.parametrize("starter", [[], ["--own"]], ids=["site.start", "writer.start"])
 def test_every_tuple_is_accounted_for_after_two_crashes(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, starter: list[str]
 ) -> None:
-    with life(tmp_path) as process:
+    with life(tmp_path, *starter) as process:
 
         def is_shedding_in_mid_batch() -> bool:
             assert process.poll() is None, (tmp_path / "log.txt").read_text()[-3000:]
@@ -146,7 +150,7 @@ def test_every_tuple_is_accounted_for_after_two_crashes(
     assert newest(tmp_path, "commits") == interrupted - 1
     assert interrupted not in entries(tmp_path)
 
-    with life(tmp_path, "--die") as process:
+    with life(tmp_path, *starter, "--die") as process:
         assert process.wait(120) == -signal.SIGKILL, (tmp_path / "log.txt").read_text()[-3000:]
     again = entries(tmp_path)[interrupted]
     assert again.version == plan.gates[0].shipment.version  # decided as it was before
@@ -156,7 +160,7 @@ def test_every_tuple_is_accounted_for_after_two_crashes(
     assert lost not in entries(tmp_path)
     assert planned(tmp_path).batch == lost
 
-    run(spark, tmp_path, stop=True)
+    run(spark, tmp_path, own=bool(starter), stop=True)
     found = entries(tmp_path)
     assert found[lost] == Entry(**json.loads(witness))  # counted again, to the tuple
     assert found[lost + 1].shed > 0  # the plan was in force at once

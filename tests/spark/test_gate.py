@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from penstock.core.types import Count, Plan, Stratum
 from penstock.sources.options import parse
 from penstock.sources.replay import replay
-from penstock.spark.gate.columns import REST, SIC, WEIGHT
+from penstock.spark.gate.columns import SIC, WEIGHT
 from tests.spark.support import (
     Rig,
     file_stream,
@@ -62,7 +62,7 @@ def test_counts_are_exact_and_each_plan_is_in_force_in_its_own_batch(
         counted = rig.counts[number]
         total = Count(*np.array(list(expected.values())).sum(axis=0).tolist())
         assert rig.totals[number] == total
-        assert counted == ({REST: total} if number == 2 else expected)
+        assert counted == ({rig.gate.keys.others: total} if number == 2 else expected)
         kept = {
             row["n"]: chosen.rate(group(k))
             for k, row in ((row["k"], row) for row in rows if row["b"] == number)
@@ -127,7 +127,7 @@ def test_a_batch_that_is_run_again_is_decided_alike(spark: SparkSession, tmp_pat
     shed = plan(1, SHEDDING)
     # a gate that knows no strata yet decides by its default; so the strata are made known
     first = Rig(spark, stream, lambda _: (shed, False), strata=["k"])
-    first.gate.fingerprints = known(spark, tmp_path / "in")
+    first.gate.strata.fingerprints = known(spark, tmp_path / "in")
     seen = []
     writer = first.frame.writeStream.foreachBatch(
         lambda batch, number: seen.append((number, batch.collect()))
@@ -197,7 +197,7 @@ def test_strata_appear_and_vanish(spark: SparkSession, tmp_path: Path) -> None:
             batches[number], group, 1000 * number, expected.__getitem__
         )
         before = now
-    assert len(rig.gate.fingerprints) <= 3
+    assert len(rig.gate.strata.fingerprints) <= 3
 
 
 def test_too_many_strata_are_still_counted_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_too_many_strata_are_still_counted_together(spark: SparkSession, tmp_pat
     half = plan(1, {}, default=0.5)
     rig = Rig(spark, stream, lambda _: (half, True), strata=["k"], most_strata=8)
     rig.run()
-    assert 0 < len(rig.gate.fingerprints) <= 8
+    assert 0 < len(rig.gate.strata.fingerprints) <= 8
     for number in range(3):
         kept = sum(is_admitted(n, 0.5) for n in range(4000 * number, 4000 * number + 4000))
         assert rig.totals[number] == (4000, kept)
@@ -338,4 +338,4 @@ def test_progress_as_json_is_counted_as_well(spark: SparkSession, tmp_path: Path
     rig.run()
     assert rig.query is not None
     told = json.loads(rig.query.recentProgress[0].json)["observedMetrics"][rig.gate.name]
-    assert rig.gate.counts(told) == rig.counts[0]
+    assert rig.gate.codec.decode(told).counts == rig.counts[0]

@@ -148,7 +148,7 @@ def test_costs_reach_the_controller_by_stratum(
 ) -> None:
     gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
     guarded = site.guard(gated, work, key="kind", latency="1h", inputs=["kind", "n"])
-    query = site.start(guarded.writeStream.format("noop"), query="costs")
+    query = site.start(guarded.writeStream.format("noop"), name="costs")
     deadline = time.monotonic() + 60
     while query.lastProgress is None or query.lastProgress["batchId"] < 2:
         assert time.monotonic() < deadline
@@ -229,7 +229,7 @@ def test_costs_of_several_guards_add_up(spark: SparkSession, site: Site, tmp_pat
     gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
     once = site.guard(gated, work, key="kind", latency="1h", output="once double")
     twice = site.guard(once, work, key="kind", latency="1h", output="twice double")
-    query = site.start(twice.writeStream.format("noop"), query="adds")
+    query = site.start(twice.writeStream.format("noop"), name="adds")
     wait_until(lambda: (query.lastProgress or {"batchId": -1})["batchId"] >= 2)
     query.stop()
     site.report()
@@ -356,7 +356,7 @@ def test_what_a_guard_behind_two_gates_loses_is_in_the_sic(
 
 
 def _run(site: Site, guarded: DataFrame, name: str) -> None:
-    query = site.start(guarded.writeStream.format("noop"), query=name)
+    query = site.start(guarded.writeStream.format("noop"), name=name)
     wait_until(lambda: (query.lastProgress or {"batchId": -1})["batchId"] >= 2)
     query.stop()
     site.report()

@@ -15,7 +15,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 import penstock as ps
-from penstock.spark.query import SparkJob
+from penstock.core.controller import Controller
+from penstock.core.state import State
+from penstock.core.types import Plan, Report
+from penstock.spark.gate.codec import PlanCodec
+from penstock.spark.query import SparkQuery
 from tests.spark.support import file_stream, wait_until, write_batches
 
 
@@ -57,14 +61,14 @@ def test_an_open_gate_changes_nothing(spark: SparkSession, tmp_path: Path) -> No
             .agg(ps.mean("v", bounds=True), ps.sum("v"), ps.count(), ps.sic())
         )
         first = site.start(
-            rows.drop("_weight", "_sic").writeStream.format("memory"), query="open_rows"
+            rows.drop("_weight", "_sic").writeStream.format("memory"), name="open_rows"
         )
         second = site.start(
-            summed.writeStream.format("memory").outputMode("complete"), query="open_windows"
+            summed.writeStream.format("memory").outputMode("complete"), name="open_windows"
         )
         for query in (first, second):
             query.processAllAvailable()
-        report = site.report()
+        report = site.report().to_dict()
 
     raw = spark.read.parquet(folder)
     assert as_text(spark.table("open_rows").collect()) == as_text(raw.collect())
@@ -108,17 +112,16 @@ def test_a_query_that_fails_takes_nobody_with_it(spark: SparkSession) -> None:
     with ps.Site(spark, interval="100ms", latency="10s", stw="1s") as site:
         good = site.gate(numbers(spark), query="good", id="n")
         bad = site.gate(numbers(spark), query="bad", id="n").withColumn("x", bomb)
-        one = site.start(good.writeStream.format("noop"), query="good")
-        other = site.start(bad.writeStream.format("noop"), query="bad")
+        one = site.start(good.writeStream.format("noop"), name="good")
+        other = site.start(bad.writeStream.format("noop"), name="bad")
         wait_until(lambda: not other.isActive, what="the failure")
         assert "boom" in str(other.exception())
         wait_until(lambda: {s.query for s in site.plan.strata} == {"good"}, what="a new plan")
-        assert set(site._state.jobs) == {"good"}
         ran(one, len(one.recentProgress) + 2)
         assert site.ledger.batches("bad") == {0, 1, 2}
 
         again = site.gate(numbers(spark), query="bad", id="n")
-        third = site.start(again.writeStream.format("noop"), query="bad", interval="300ms")
+        third = site.start(again.writeStream.format("noop"), name="bad", interval="300ms")
         ran(third, 3)
         wait_until(lambda: {s.query for s in site.plan.strata} == {"good", "bad"})
         assert site.settings.interval_of("bad") == 0.3
@@ -132,7 +135,7 @@ def test_an_interval_of_its_own_is_kept(spark: SparkSession) -> None:
         gated = site.gate(numbers(spark), query="q", id="n")
         query = site.start(gated.writeStream.format("noop"), interval="200ms")
         ran(query, 3)  # at once, not after a minute
-        assert query.name == "query-0"
+        assert query.name == "q"  # as its gate calls it
 
 
 def test_two_gates_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
@@ -141,7 +144,7 @@ def test_two_gates_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
     with ps.Site(spark, interval="100ms", latency="60s") as site:
         one = site.gate(file_stream(spark, some), query="both", source="left", id="n")
         two = site.gate(file_stream(spark, more), query="both", source="right", strata="k", id="n")
-        query = site.start(one.union(two).writeStream.format("memory"), query="union")
+        query = site.start(one.union(two).writeStream.format("memory"), name="union")
         query.processAllAvailable()
     assert {(e.batch, e.gate, e.arrived) for e in site.ledger} >= {
         (0, "gate-0", 300),
@@ -165,12 +168,11 @@ def test_errors_inside_stop_nothing(
 
     with ps.Site(spark, interval="100ms", latency="10s") as site:
         gated = site.gate(numbers(spark), query="q", id="n")
-        query = site.start(gated.writeStream.format("noop"), query="fragile")
+        query = site.start(gated.writeStream.format("noop"), name="fragile")
         ran(query, 2)
         with monkeypatch.context() as broken, caplog.at_level(logging.CRITICAL, "penstock"):
-            broken.setattr(SparkJob, "finished", fail)
-            broken.setattr(SparkJob, "outlook", fail)
-            broken.setattr(site._listener, "onQueryProgress", fail)
+            broken.setattr(SparkQuery, "unread", fail)
+            broken.setattr(SparkQuery, "upcoming", fail)
             ran(query, len(query.recentProgress) + 3)
         before = site.plan.version
         wait_until(lambda: site.plan.version > before + 1)
@@ -184,20 +186,135 @@ def test_an_overloaded_query_sheds_and_says_so(spark: SparkSession) -> None:
         gated = site.gate(stream, query="q", strata="key", id="_offset")
         costly = sf.length(sf.sha2(sf.repeat("payload", 400), 512))
         out = gated.groupBy("key").agg(sf.sum(costly), ps.count(), ps.sic())
-        query = site.start(out.writeStream.format("memory").outputMode("complete"), query="costly")
+        query = site.start(out.writeStream.format("memory").outputMode("complete"), name="costly")
         wait_until(lambda: site.ledger.total()[2] > 20_000, what="20,000 tuples to be shed")
         assert not site.plan.open
         # on a busy machine that was one batch, and SIC is sampled when the next one is planned
-        wait_until(lambda: site.report()["queries"][0]["sic"] < 1, what="the loss to be reported")
+        wait_until(lambda: site.report()["q"].sic < 1, what="the loss to be reported")
         query.stop()
         report = site.report()
-    (entry,) = report["queries"]
-    assert 0 < entry["sic"] < 1
-    assert entry["shed"] == site.ledger.total()[2]
-    assert report["ledger_balanced"]
+    (entry,) = report.queries
+    assert 0 < entry.sic < 1
+    assert entry.shed == site.ledger.total()[2]
+    assert report.ledger_balanced
     rows = spark.table("costly").collect()
     last = json.loads(query.recentProgress[-1].sources[0].endOffset)["offset"]
     counted = sum(row["count"] for row in rows)
     # on a busy machine few are admitted, and an estimate from few varies
-    assert counted == pytest.approx(last, rel=max(0.1, 6 / math.sqrt(entry["admitted"])))
+    assert counted == pytest.approx(last, rel=max(0.1, 6 / math.sqrt(entry.admitted)))
     assert all(0 < row["sic"] < 1 for row in rows if row["count"] > 1000)
+
+
+def test_a_query_that_the_user_starts_is_found_at_its_first_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its own trigger, name and checkpoint are respected, and the site stops it with the others."""
+    with ps.Site(spark, interval="100ms", latency="10s") as site:
+        gated = numbers(spark).transform(site.gate, query="fares", id="n")
+        writer = gated.writeStream.format("noop").queryName("mine")
+        query = (
+            writer.trigger(processingTime="300 milliseconds")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        ran(query, 3)
+        assert site.settings.interval_of("mine") == 0.3
+        wait_until(lambda: len(site.ledger.batches("mine", str(query.id))) >= 3)
+        assert site.report()["fares"].arrived >= 1500
+        assert (tmp_path / "checkpoint" / "offsets").exists()
+
+        unnamed = numbers(spark).transform(site.gate, query="rides", id="n")
+        other = unnamed.writeStream.format("noop").start()
+        wait_until(lambda: site.ledger.batches("rides"), what="a query that is called by its gate")
+    assert not query.isActive
+    assert not other.isActive
+    assert site.ledger.balanced
+
+
+@pytest.mark.parametrize(
+    ("trigger", "reason"),
+    [
+        ({"continuous": "1 second"}, "no micro-batches"),
+        ({"realTime": "5 minutes"}, "a batch lasts for minutes"),
+    ],
+)
+def test_triggers_without_micro_batches_are_refused(
+    spark: SparkSession, trigger: dict[str, str], reason: str
+) -> None:
+    with ps.Site(spark) as site:
+        source = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+        gated = source.transform(site.gate, query="q", id="value")
+        writer = gated.writeStream.format("noop").outputMode("update").trigger(**trigger)
+        with pytest.raises(ps.PenstockError, match=reason):
+            site.start(writer)
+
+
+def test_one_gate_is_for_one_query(spark: SparkSession) -> None:
+    with ps.Site(spark, interval="100ms", latency="10s") as site:
+        gated = numbers(spark).transform(site.gate, query="q", id="n")
+        first = gated.writeStream.format("noop").start()
+        ran(first, 1)
+        second = gated.writeStream.format("noop").start()
+        wait_until(lambda: second.exception() is not None, what="the refusal")
+        assert "belongs to another query already" in str(second.exception())
+        ran(first, len(first.recentProgress) + 2)
+
+
+def test_a_query_outlives_no_site(spark: SparkSession) -> None:
+    """A gate whose site has stopped says so."""
+    site = ps.Site(spark)
+    gated = numbers(spark).transform(site.gate, query="q", id="n")
+    site.stop()
+    query = gated.writeStream.format("noop").start()
+    wait_until(lambda: query.exception() is not None, what="the refusal")
+    assert "has stopped" in str(query.exception())
+
+
+def test_counts_that_cannot_be_read_are_in_the_ledger(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Law 1: the ledger goes by raw metrics, whatever becomes of the counts by stratum."""
+
+    def forgotten(*_: object) -> None:
+        raise KeyError("a version of long ago")
+
+    with ps.Site(spark, interval="100ms", latency="10s") as site:
+        gated = numbers(spark).transform(site.gate, query="q", strata=sf.col("n") % 3, id="n")
+        query = site.start(gated.writeStream.format("noop"), name="blind")
+        ran(query, 2)
+        with monkeypatch.context() as broken, caplog.at_level(logging.CRITICAL, "penstock"):
+            broken.setattr(PlanCodec, "decode", forgotten)
+            wait_until(lambda: len(site.ledger.batches("blind")) >= 6)
+        wait_until(lambda: len(site.ledger.batches("blind")) >= 8)
+        query.stop()
+        report = site.report()["q"]
+    batches = site.ledger.batches("blind")
+    assert batches == set(range(max(batches) + 1))
+    assert report.arrived == site.ledger.total("blind")[0] == 500 * len(batches)
+
+
+class Stingy(Controller):
+    """Admits a quarter, whatever there is time for."""
+
+    def step(self, state: State, report: Report) -> tuple[State, Plan]:
+        state, plan = super().step(state, report)
+        return state, Plan(plan.version, default_rate=0.25)
+
+
+def test_another_controller_can_be_passed_in(spark: SparkSession) -> None:
+    with ps.Site(spark, interval="100ms", latency="10s", controller=Stingy) as site:
+        gated = numbers(spark, 4000).transform(site.gate, query="q", id="n")
+        query = gated.writeStream.format("noop").start()
+        wait_until(lambda: len(site.ledger.batches("q")) >= 3)
+        query.stop()
+    arrived, admitted, _ = site.ledger.total()
+    assert admitted == pytest.approx(0.25 * arrived, rel=0.1)
+
+
+def test_a_gated_frame_can_be_explained(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody looks at a plan, and no query is running."""
+    with ps.Site(spark) as site:
+        numbers(spark).transform(site.gate, query="q", id="n").explain()
+    assert "CollectMetrics penstock_gate" in capsys.readouterr().out

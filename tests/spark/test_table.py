@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.core.types import Ints
+from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
 from penstock.spark.gate.table import Table
-from penstock.spark.gate.wire import Shipment, Wire
+from penstock.spark.gate.wire import Shipment
 from tests.spark.support import xxhash64
 
 
@@ -67,13 +68,6 @@ def test_keys_that_no_table_can_hold_are_refused_before_memory_ends() -> None:
         Table.of(np.array([0, 1, 2**32]))
 
 
-class _LookUp(Gate):
-    """The gate's own look-up, with the fingerprint taken from a column."""
-
-    def numbered(self, frame: DataFrame, wire: Wire) -> DataFrame:
-        return self._look_up(frame, wire).select("key", "_place", "_threshold")
-
-
 class _KeyItself(Keys):
     def fingerprint(self) -> Column:
         return sf.col("key")
@@ -83,13 +77,35 @@ def test_spark_finds_what_python_finds(spark: SparkSession) -> None:
     known = np.concatenate((random_keys(3000), [0, -1, 1]))
     asked = np.concatenate((known, random_keys(2000, seed=3), [2, -2, 2**32]))
     table = Table.of(known)
-    limits = table.by_place(np.arange(known.size + 1, dtype=np.int64) * 10)
-    wire = Wire(spark, lambda: pytest.fail("nobody ticks"))
-    wire.publish(Shipment(1, False, False, table, limits, np.zeros(limits.size)))
-    frame = spark.createDataFrame([(int(key),) for key in asked], "key bigint")
+    limits = np.arange(known.size + 1, dtype=np.int64) * 10
     keys = _KeyItself("q", "s", (sf.col("key"),), (sf.col("key"),))
-    rows = _LookUp("test", keys, 10_000).numbered(frame, wire).collect()
+    gate = Gate("look_up", keys, 10_000)
+    engine = Engine(spark)
+    engine.install()
+    engine.answer_for(
+        gate.name, Published(gate, Shipment(1, False, False, table, limits, np.zeros(limits.size)))
+    )
+    frame = spark.createDataFrame([(int(key),) for key in asked], "key bigint")
+    rows = gate.look_up(frame).select("key", "_place", "_threshold").collect()
     found = [int(table.ordinals[row["_place"]]) for row in rows]
     assert found == [table.find(int(key)) for key in asked]
     assert [row["_threshold"] for row in rows] == [10 * ordinal for ordinal in found]
     assert sum(ordinal > 0 for ordinal in found) == known.size
+
+
+class Published:
+    """Answers every question with the same shipment."""
+
+    def __init__(self, gate: Gate, shipment: Shipment) -> None:
+        self._gate, self._shipment = gate, shipment
+
+    def plan(self, gate: str, query: str, run: str, batch: int) -> bytes:
+        assert (gate, query, batch) == (self._gate.name, "", -1)
+        self._gate.wire.forget(run)
+        return self._gate.wire.encode(self._shipment, run)
+
+    def started(self, query: str) -> None: ...
+
+    def progressed(self) -> None: ...
+
+    def ended(self, run: str) -> None: ...

@@ -8,7 +8,6 @@ Spark makes before it starts a query.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +19,7 @@ from penstock.jobs.inputs import behind, identity, located, read, strata
 from penstock.jobs.load import Loaded, view
 from penstock.jobs.results import answer
 from penstock.spark import arguments
+from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import SIC, WEIGHT
 from penstock.spark.spark_errors import column_hint, line_of, told
 
@@ -98,22 +98,11 @@ def _query(
         behind(stamped, given).createOrReplaceTempView(f"`{view(name, source)}`")
     try:
         plain = spark.sql(rewritten.plain).schema
-        _streamable(spark, answer(spark, rewritten, plain), query.mode)
+        Engine(spark).check_streamable(answer(spark, rewritten, plain), query.mode)
     except PySparkException as error:
         line = line_of(query.sql, error)
         raise loaded.document.error(("queries", name, "sql"), told(error), line) from None
     return plain
-
-
-def _streamable(spark: SparkSession, frame: DataFrame, mode: str) -> None:
-    """Spark's own checks, which it makes when a query is started."""
-    bridge: Any = spark
-    analysed: Any = frame
-    modes = bridge._jvm.org.apache.spark.sql.streaming.OutputMode
-    checker = bridge._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
-    checker.checkForStreaming(
-        analysed._jdf.queryExecution().analyzed(), getattr(modes, mode.capitalize())()
-    )
 
 
 def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
@@ -135,13 +124,9 @@ def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
 def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...], name: str) -> None:
     if name == "memory":  # a word of the stream writer's
         return
-    bridge: Any = spark
-    try:
-        lookup = bridge._jvm.org.apache.spark.sql.execution.datasources.DataSource
-        lookup.lookupDataSource(name, bridge._jsparkSession.sessionState().conf())
-    except Exception:
+    if not Engine(spark).knows_format(name):
         message = f"Spark knows no format {name!r}; is its package in spark.jars.packages?"
-        raise loaded.document.error(place, message) from None
+        raise loaded.document.error(place, message)
 
 
 def _writable(loaded: Loaded, directory: str | None, place: tuple[str, ...]) -> None:

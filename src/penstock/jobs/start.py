@@ -72,7 +72,7 @@ def _started(
     writer = frame.writeStream.format(sink.format).outputMode(query.mode).options(**sink.options)
     if sink.path is not None:
         writer = writer.option("path", located(sink.path, loaded.directory))
-    return site.start(writer, query=name, interval=query.interval, checkpoint=checkpoint)
+    return site.start(writer, name=name, interval=query.interval, checkpoint=checkpoint)
 
 
 RESULT = "penstock_result"

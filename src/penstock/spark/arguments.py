@@ -2,14 +2,12 @@
 
 import inspect
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from penstock import policy as policies
@@ -20,6 +18,12 @@ from penstock.spark.gate.columns import SIC, WEIGHT, Gate
 from penstock.spark.spark_errors import told
 from penstock.units import seconds
 from penstock.windows.concept import Concept
+
+IDENTITIES = {
+    "kafka": ("topic", "partition", "offset"),
+    "replay": ("_arrival", "_offset"),
+}
+"""Columns that tell the tuples of a source apart, of sources that are known by their columns."""
 
 
 def duration(name: str, value: float | str) -> float:
@@ -266,27 +270,23 @@ def names_of(stream: DataFrame) -> list[str]:
     return list(stream.columns)
 
 
-def frame_of(writer: DataStreamWriter) -> DataFrame:
-    """What is to be written."""
-    return cast(DataFrame, cast(Any, writer)._df)
+def identity(
+    given: str | Column | Sequence[str | Column] | None, known: Sequence[str]
+) -> tuple[Column, ...]:
+    """The columns that tell tuples apart: as told, or those of a source that is known, or all."""
+    if given is not None:
+        return columns("id", given, known)
+    for names in IDENTITIES.values():
+        if set(names) <= set(known):
+            return columns("id", names, known)
+    return columns("id", known, known)
 
 
-def plan_of(frame: DataFrame) -> str:
-    """What Spark makes of it, as text."""
-    return str(cast(Any, frame)._jdf.queryExecution().analyzed().toString())
-
-
-def gates_in(frame: DataFrame, gates: Iterable[Gate]) -> list[Gate]:
-    """Those of these gates that a stream went through."""
-    plan = plan_of(frame)
-    return [gate for gate in gates if f"CollectMetrics {gate.name}," in plan]
-
-
-def gates_before(stream: DataFrame, gates: Iterable[Gate]) -> list[Gate]:
+def gates_before(stream: DataFrame, gates_in: Callable[[DataFrame], list[Gate]]) -> list[Gate]:
     """The gates of a stream that is to be guarded, all of one site."""
     if not isinstance(stream, DataFrame):
-        raise PenstockError(f"guard: a streaming DataFrame is needed, not {stream!r}")
-    found = gates_in(stream, gates)
+        raise PenstockError(f"stream must be a streaming DataFrame; got {stream!r}")
+    found = gates_in(stream)
     if WEIGHT in stream.columns and not found:
         raise PenstockError(
             "this stream went through a gate of another site: call that site's guard(...), or its "
@@ -295,31 +295,10 @@ def gates_before(stream: DataFrame, gates: Iterable[Gate]) -> list[Gate]:
     return found
 
 
-def gates_of(
-    writer: DataStreamWriter, gates: Iterable[Gate], taken: Collection[Gate]
-) -> list[Gate]:
-    """The gates of a query that is to be started; ``taken`` are those of other queries."""
-    found = gates_in(frame_of(writer), gates)
+def gates_of(found: list[Gate]) -> list[Gate]:
+    """The gates of a query that is to be started, of which there must be some."""
     if not found:
         raise PenstockError(
             "this query has no gate of this site: pass its source through site.gate(...) first"
-        )
-    if any(gate is other for gate in found for other in taken):
-        raise PenstockError(
-            "this gate belongs to another query already; call site.gate(...) for each query"
-        )
-    running = {gate.keys.query for gate in taken if isinstance(gate.keys.query, str)}
-    for gate in found:
-        if isinstance(gate.keys.query, str) and gate.keys.query in running:
-            raise PenstockError(
-                f"a query of the name {gate.keys.query!r} is running: give site.gate(query=...) "
-                "another name"
-            )
-    names = [(gate.keys.query, gate.keys.source) for gate in found if gate.keys.same_value]
-    if len(set(names)) < len(names):
-        twice = max(names, key=names.count)[1]
-        raise PenstockError(
-            f"two streams of this query are called {twice!r}: give each a name of its own with "
-            "site.gate(source=...)"
         )
     return found

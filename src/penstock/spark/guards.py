@@ -5,7 +5,8 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Batch, Count, Stratum
 from penstock.errors import PenstockError
@@ -13,15 +14,18 @@ from penstock.guard.admission import Function
 from penstock.guard.plan_server import PlanServer
 from penstock.guard.task import MakeAdmission
 from penstock.spark import arguments
-from penstock.spark.gate.columns import Gate, Value
+from penstock.spark.engine import Engine
+from penstock.spark.gate.columns import Gate
+from penstock.spark.gate.strata import Value
 from penstock.spark.guard import Guard, News, OnError, guarded
 
 _numbers = count()
 
 
 class Guards:
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._spark = engine.spark
         self._desk: PlanServer | None = None
         self._guards: list[tuple[Guard, tuple[Gate, ...]]] = []
         self._closed = False
@@ -77,10 +81,12 @@ class Guards:
     def __iter__(self) -> Any:
         return iter([guard for guard, _ in self._guards])
 
-    def of(self, frame: DataFrame) -> list[Guard]:
+    def of(self, thing: DataFrame | StreamingQuery) -> list[Guard]:
         """Those that a query goes through. Another query of the same gate may have others."""
-        plan = arguments.plan_of(frame)
-        return [guard for guard, gates in self._guards if gates and f"{guard.name}(" in plan]
+        if not self._guards:
+            return []
+        names = self._engine.names_in(thing)
+        return [guard for guard, gates in self._guards if gates and guard.name in names]
 
     def corrected(self, batch: Batch, guards: Collection[Guard]) -> Batch:
         """With what the guards of the batch's query have learnt since they were last asked.
@@ -112,7 +118,7 @@ class Guards:
 
 def _known(gates: Sequence[Gate], values: Mapping[int, Value]) -> dict[Stratum, Value]:
     """By stratum, where it can be told."""
-    return gates[0].by_stratum(values) if len(gates) == 1 else {}
+    return gates[0].strata.by_stratum(values) if len(gates) == 1 else {}
 
 
 def _take_off(counts: dict[Stratum, Count], news: News, behind: Sequence[Gate]) -> None:

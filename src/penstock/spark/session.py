@@ -8,15 +8,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from subprocess import TimeoutExpired
-from typing import Any
 
-from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
+from penstock.spark.engine import launch, shut_down
 
 MOST_CORES = 4
 
@@ -72,9 +70,9 @@ def session(
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
-        yield _started({**_quiet(directory, command), **(settings or {})})
+        yield launch({**_quiet(directory, command), **(settings or {})})
     finally:
-        _end()
+        shut_down()
 
 
 @contextmanager
@@ -87,17 +85,6 @@ def borrowed(command: str) -> Iterator[SparkSession]:
     check_java()
     with workspace(command) as directory, session(directory, command) as own:
         yield own
-
-
-def _started(settings: Mapping[str, str]) -> SparkSession:
-    """With a JVM that signals to this process and its group do not reach: it ends when told to, or
-    when this process is gone.
-    """
-    configuration = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    untyped: Any = java_gateway
-    gateway = untyped.launch_gateway(configuration, popen_kwargs={"start_new_session": True})
-    SparkContext(conf=configuration, gateway=gateway)
-    return SparkSession.builder.getOrCreate()
 
 
 def _quiet(directory: Path, command: str) -> dict[str, str]:
@@ -118,23 +105,3 @@ def _quiet(directory: Path, command: str) -> dict[str, str]:
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         "spark.sql.streaming.stopTimeout": "10s",
     }
-
-
-def _end() -> None:
-    """The JVM would outlive the session until Python exits, and write into its directory."""
-    context: Any = SparkContext
-    gateway, spark = context._gateway, SparkSession.getActiveSession()
-    if gateway is None:  # it did not come up
-        return
-    with suppress(Exception):  # a JVM that has died already cannot be asked to stop
-        if spark is not None:
-            spark.stop()
-    with suppress(Exception):
-        gateway.shutdown()
-    gateway.proc.stdin.close()  # it exits when it reads the end of its input
-    try:
-        gateway.proc.wait(timeout=20)
-    except TimeoutExpired:
-        gateway.proc.kill()
-        gateway.proc.wait()
-    context._gateway = context._jvm = None

@@ -1,24 +1,11 @@
-"""A site: one Spark application, its gates, and the loop that keeps it fresh.
+"""A site: one Spark application, its gates, and the loop that keeps it fresh."""
 
-    site = ps.Site(spark, interval="1s", latency="2s")
-    rides = site.gate(raw, query="fares", strata="route", id=["partition", "offset"])
-    site.start(rides.select(...).groupBy(...).agg(ps.mean("fare"), ps.sic()).writeStream...)
-
-The loop has no thread of its own. Whenever Spark plans a micro-batch, the gate's wire asks here
-for a plan: the site tells the controller what finished and what is about to start, and ships the
-answer.
-"""
-
-import logging
-import threading
-import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,40 +13,70 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
 from penstock.core.controller import Controller
-from penstock.core.settings import QueryTerms, Settings, impossible
-from penstock.core.state import State
-from penstock.core.types import Batch, Plan, Report
+from penstock.core.settings import QueryTerms, Settings
+from penstock.core.types import Batch, Plan
 from penstock.errors import PenstockError
 from penstock.guard.admission import Function
 from penstock.spark import arguments
+from penstock.spark.engine import Engine, Trigger
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
-from penstock.spark.gate.wire import Shipment, Wire
 from penstock.spark.guard import OnError
 from penstock.spark.guards import Guards
-from penstock.spark.listener import Listener
-from penstock.spark.query import SparkJob
+from penstock.spark.loop import Loop
 from penstock.spark.record.ledger import Ledger
-from penstock.spark.record.recovery import Recovery
-from penstock.spark.record.saved_state import Memory
-from penstock.spark.record.totals import Books
+from penstock.spark.record.saved_state import SavedState
+from penstock.spark.report import SiteReport
 from penstock.windows.concept import Concept
 
-log = logging.getLogger("penstock")
 _gate_numbers = count()
-START_SECONDS = 10.0
-"""How long a first batch waits for its query to be known; Spark tells within milliseconds."""
-RECENT = 32
-"""Batches that are kept to look at; with thousands of strata one has a megabyte."""
+NO_TRIGGER = Trigger("processing", 0.0)
+"""What a writer has that was told nothing: one batch follows the other."""
 
 
 class Site:
-    """Shares one Spark application between its queries.
+    """Shares one Spark application between its queries, and keeps their results fresh.
 
-    ``interval`` is the trigger of the queries that it starts, ``latency`` the time from a tuple's
-    arrival to its result that it holds (two intervals unless told). ``policy`` is a name or an
-    object of your own (see ``penstock.policy``). ``terms`` gives queries a weight, a floor or a
-    ceiling. With a ``directory`` the ledger and what was learnt survive a crash.
+    A site makes gates and guards. A query whose stream went through one of its gates is the site's,
+    however it was started: the site finds it when it begins.
+
+    Parameters
+    ----------
+    spark
+        A classic session on any master.
+    interval
+        The time between the starts of two micro-batches, for queries that ``start`` starts and for
+        those that have no trigger of their own: seconds, ``"1 second"`` or ``"500ms"``.
+    latency
+        The time from a tuple's arrival to its result that the site holds; two intervals unless
+        told.
+    stw
+        The source time window over which SIC is accounted; ten intervals, or ten seconds if that is
+        more, unless told.
+    policy
+        Which policy divides the site between queries: a name, or an object of your own with a
+        method ``rates``; see ``penstock.policy``.
+    terms
+        For each query that is not like all others, its weight, floor or ceiling.
+    headroom
+        The share of a batch's time that is planned; the rest absorbs noise.
+    directory
+        Where the ledger and what was learnt survive a crash. Without one, nothing is written.
+    controller
+        What makes the controller of some settings, for experiments with another one.
+
+    Examples
+    --------
+    >>> from penstock import Site, functions as sf
+    >>> site = Site(spark, interval="100 milliseconds", latency="60 seconds")
+    >>> source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    >>> counted = source.transform(site.gate, query="all", id="value").agg(sf.count("*").alias("n"))
+    >>> query = counted.writeStream.format("noop").outputMode("complete").start()
+    >>> while site.report().queries == ():
+    ...     time.sleep(0.1)
+    >>> site.report()["all"].shed
+    0
+    >>> site.stop()
     """
 
     def __init__(
@@ -73,9 +90,11 @@ class Site:
         terms: Mapping[str, QueryTerms] | None = None,
         headroom: float = 0.9,
         directory: str | Path | None = None,
+        controller: Callable[[Settings], Controller] = Controller,
     ) -> None:
         self.spark = spark
-        self.settings = Settings(
+        self._engine = Engine(spark)
+        settings = Settings(
             interval=arguments.duration("interval", interval),
             latency=None if latency is None else arguments.duration("latency", latency),
             stw=None if stw is None else arguments.duration("stw", stw),
@@ -84,26 +103,12 @@ class Site:
             cores=float(arguments.cores(spark)),
             terms=arguments.terms(terms),
         )
-        self._memory = Memory(arguments.directory(directory))
-        self.ledger = Ledger(self._memory.directory and self._memory.directory / "ledger.jsonl")
-        self.plan = Plan()
-        self._state = self._memory.recall("state", State) or State()
-        self._controller = Controller  # benchmarks compare it with published ones
-        self._recovery = Recovery(spark, self._memory, self.ledger)
-        self._lock = threading.RLock()
-        self._gates: dict[str, Gate] = {}
-        self._streams: dict[str, DataFrame] = {}
-        self._jobs: dict[str, SparkJob] = {}
-        self._gone: list[str] = []
-        self._heard: list[Batch] = []
-        self.recent: deque[Batch] = deque(maxlen=RECENT)
-        """The last batches of all queries, as they were counted."""
-        self._books = Books()
-        self._guards = Guards(spark)
-        self._listener = Listener(self._hear, self._ended)
-        spark.streams.addListener(self._listener)
+        self._engine.install()
+        self._guards = Guards(self._engine)
+        saved = SavedState(arguments.directory(directory))
+        self._loop = Loop(self._engine, settings, saved, self._guards, controller)
 
-    # --- what a job calls ------------------------------------------------------------------
+    # --- what a program calls -----------------------------------------------------------------
 
     def gate(
         self,
@@ -118,29 +123,48 @@ class Site:
     ) -> DataFrame:
         """The stream with tuples shed as the plan says, and the rest stamped.
 
-        ``query`` and ``source`` are a name, or a column of names. ``strata`` are columns by whose
-        values tuples are counted and decided apart. ``id`` are columns that tell tuples apart
-        (partition and offset, say); without them all columns do. With a ``concept`` the strata
-        are the groups of the query's windows, of which none may disappear.
+        It fits ``DataFrame.transform``: ``raw.transform(site.gate, query="fares")``. Admitted
+        tuples carry ``_weight`` and ``_sic``; keep these two columns up to the aggregates.
+
+        Parameters
+        ----------
+        stream
+            A streaming DataFrame as it comes from its source, before it is parsed.
+        query
+            The name of the query that the tuples are for, or a column of names.
+        source
+            The name of the source, or a column of names. Sources of a query count alike.
+        strata
+            Columns by whose values tuples are counted and decided apart.
+        id
+            Columns that tell tuples apart, so that a retry decides alike. They are known for Kafka
+            (topic, partition and offset) and for ``replay``; elsewhere all columns are taken unless
+            told.
+        max_strata
+            How many strata are told apart at most; the others share one rate.
+        concept
+            Says that the strata are the groups of the query's windows, of which none may disappear.
         """
         columns = arguments.names_of(stream)
         keys = Keys(
             query=arguments.named("query", query),
             source=arguments.named("source", source),
             strata=arguments.columns("strata", strata, columns),
-            identity=arguments.columns("id", columns if id is None else id, columns),
+            identity=arguments.identity(id, columns),
         )
-        name = f"penstock_gate_{next(_gate_numbers)}"
-        agreed = concept or self.settings.concepts.get(keys.rest.query)
+        agreed = concept or self.settings.concepts.get(keys.others.query)
         most = arguments.strata_limit(max_strata)
-        gate = Gate(name, keys, most, agreed and arguments.concept(agreed, stream))
+        gate = Gate(
+            f"penstock_gate_{next(_gate_numbers)}",
+            keys,
+            most,
+            agreed and arguments.concept(agreed, stream),
+        )
         if concept is not None:
-            self.settings = self.settings.with_concept(arguments.name(query), concept)
-        self._gates[gate.name] = gate
-        wire = Wire(self.spark, lambda: self._next_shipment(gate))
-        wire.publish(gate.shipment(self.plan, counting=True))
-        self._streams[gate.name] = gate.admit(stream, wire)
-        return self._streams[gate.name]
+            self._loop.settings = self.settings.with_concept(arguments.name(query), concept)
+        gated = gate.admit(stream)
+        self._loop.add(gate, gated)
+        return gated
 
     def guard(
         self,
@@ -165,7 +189,7 @@ class Site:
         return self._guards.add(
             stream,
             function,
-            arguments.gates_before(stream, self._gates.values()),
+            arguments.gates_before(stream, self._loop.gates_in),
             key=key,
             latency=latency,
             output=output,
@@ -178,55 +202,52 @@ class Site:
         self,
         writer: DataStreamWriter,
         *,
-        query: str | None = None,
+        name: str | None = None,
         interval: float | str | None = None,
         checkpoint: str | Path | None = None,
     ) -> StreamingQuery:
-        """Starts a query whose stream went through a gate of this site.
+        """Starts a query; one whose writer has no trigger gets the site's interval.
 
-        ``checkpoint`` sets the option "checkpointLocation". Given here, and with a site that has
-        a directory, a batch that Spark committed just before a crash, and whose ledger entry was
-        lost, is counted again, so that the ledger is whole (see ``recount``).
+        A convenience: ``writer.start()`` does as well. Here mistakes are told before the query
+        starts, and not when Spark plans its first batch.
+
+        Parameters
+        ----------
+        writer
+            A writer whose stream went through a gate of this site.
+        name
+            The name of the Spark query; the query that its gate names unless told.
+        interval
+            The trigger, where it differs from the site's.
+        checkpoint
+            Sets the option ``checkpointLocation``.
         """
-        name = query or f"query-{len(self._jobs)}"
-        with self._lock:
-            old = self._jobs.get(name)
-            if old is not None and old.runs:
-                raise PenstockError(
-                    f"a query of the name {name!r} is running: give start(query=...) another name"
-                )
-            self._jobs.pop(name, None)
-            taken = [gate for job in self._jobs.values() if job.runs for gate in job.gates]
-            gates = arguments.gates_of(writer, self._gates.values(), taken)
-            period = self.settings.interval
-            if interval is not None:
-                period = arguments.duration("interval", interval)
-                if wrong := impossible(period, self.settings.latency, None):
-                    raise PenstockError(f"{name}: {wrong[0]}: {wrong[1]}")
-                intervals = {**self.settings.intervals, name: period}
-                self.settings = replace(self.settings, intervals=intervals)
-            guards = self._guards.of(arguments.frame_of(writer))
-            self._jobs[name] = job = SparkJob(name, gates, guards)
-        try:
-            if checkpoint is not None:
-                writer = writer.option("checkpointLocation", str(checkpoint))
-                self._recovery.catch_up(job, writer, str(checkpoint), self._streams)
-            trigger = f"{round(period * 1000)} milliseconds"
-            job.query = writer.queryName(name).trigger(processingTime=trigger).start()
-        except Exception:
-            del self._jobs[name]
-            raise
-        finally:
-            job.started.set()
-        return job.query
+        gates = arguments.gates_of(self._loop.gates_in(self._engine.frame_of(writer)))
+        self._loop.check_free(gates)
+        name = name or next((q for gate in gates if (q := gate.keys.others.query)), None)
+        if name is not None and any(stream.name == name for stream in self._loop.running()):
+            raise PenstockError(
+                f"a query of the name {name!r} is running: give start(name=...) another name"
+            )
+        own = self._loop.check_trigger(writer)
+        if interval is not None:
+            period = arguments.duration("interval", interval)
+            self._loop.set_interval(name or "query", period)
+            writer = writer.trigger(processingTime=_milliseconds(period))
+        elif own == NO_TRIGGER:
+            writer = writer.trigger(processingTime=_milliseconds(self.settings.interval))
+        if name is not None:
+            writer = writer.queryName(name)
+        if checkpoint is not None:
+            writer = writer.option("checkpointLocation", str(checkpoint))
+        return writer.start()
 
     def stop(self) -> None:
-        """Stops the queries that this site started, and closes the books."""
-        for job in list(self._jobs.values()):
-            if job.query is not None and job.query.isActive:
-                job.query.stop()
-        self._hear()
-        self.spark.streams.removeListener(self._listener)
+        """Stops the queries behind this site's gates, and closes the ledger."""
+        mine = [query for query in self.spark.streams.active if self._loop.gates_in(query)]
+        for query in mine:
+            query.stop()
+        self._loop.close()
         self._guards.close()
 
     def __enter__(self) -> Self:
@@ -240,103 +261,36 @@ class Site:
     ) -> None:
         self.stop()
 
-    # --- what people read ------------------------------------------------------------------
+    # --- what people read ---------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """What the site was asked for."""
+        return self._loop.settings
+
+    @property
+    def plan(self) -> Plan:
+        """The plan in force."""
+        return self._loop.plan_in_force
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account of every batch."""
+        return self._loop.ledger
+
+    @property
+    def recent(self) -> deque[Batch]:
+        """The last batches of all queries, as they were counted."""
+        return self._loop.recent
 
     def sic(self) -> dict[str, float]:
         """Each query's SIC over the last STW."""
-        with self._lock:
-            account = self._state.account
-            return {} if account is None else account.slide(time.time()).sic()
+        return self._loop.sic()
 
-    def report(self) -> dict[str, Any]:
-        """Arrivals, sheds, SIC and latency of every query; see the design for the format."""
-        self._hear()
-        with self._lock:
-            report = self._books.report(self._jobs, self.ledger, self.settings, self._state)
-            guards = [guard.report() for guard in self._guards]
-            return {**report, "guards": guards} if guards else report
+    def report(self) -> SiteReport:
+        """Arrivals, sheds, SIC and latency of every query."""
+        return self._loop.report()
 
-    # --- the loop ----------------------------------------------------------------------------
 
-    def _next_shipment(self, gate: Gate) -> Shipment:
-        """Called while a micro-batch is being planned; must answer whatever happens."""
-        if (again := self._recovery.recounting(gate)) is not None:
-            return again
-        job = next((job for job in list(self._jobs.values()) if gate in job.gates), None)
-        if job is None:  # started without us: nothing to compare it with
-            return gate.shipment(Plan(), counting=True)
-        job.started.wait(START_SECONDS)
-        with self._lock:
-            try:
-                self._step(job)
-                return self._recovery.decided_before(job, gate) or self._shipped(job, gate)
-            except PenstockError:
-                raise  # the user's policy is wrong, and must hear of it
-            except Exception:
-                log.exception("no new plan for %s; the old one stays in force", job.name)
-                return gate.shipment(self.plan, counting=True)
-
-    def _step(self, job: SparkJob) -> None:
-        """A new plan, once for each batch."""
-        fresh = job.planned < 0
-        outlook = job.outlook(self.settings.interval_of(job.name))
-        if outlook is None:
-            return
-        self._hear()
-        if fresh and job.query is not None:
-            self._begin(job, str(job.query.id))
-        report = Report(
-            now=time.time(),
-            finished=tuple(self._heard),
-            starting=outlook,
-            gone=tuple(self._gone),
-        )
-        self._state, self.plan = self._controller(self.settings).step(self._state, report)
-        self._heard.clear()
-        self._gone.clear()
-        if self._state.account is not None:
-            self._books.sample(self._state.account.sic())
-        self._memory.remember("state", self._state)
-
-    def _begin(self, job: SparkJob, query: str) -> None:
-        """A query's first batch since it was started."""
-        self.ledger.open(job.name, query, job.planned)
-        known = self._state.jobs.get(job.name)
-        if known is not None and known.batch >= job.planned:  # of another checkpoint
-            jobs = {**self._state.jobs, job.name: replace(known, batch=job.planned - 1)}
-            self._state = replace(self._state, jobs=jobs)
-        self._recovery.begin(job, query)
-
-    def _shipped(self, job: SparkJob, gate: Gate) -> Shipment:
-        """The plan in this gate's terms; written down before the batch runs."""
-        shipment = gate.shipment(self.plan, job.counted)
-        self._recovery.write_down(job, gate, shipment)
-        return shipment
-
-    def _hear(self) -> None:
-        """Collects what finished since it was last asked."""
-        with self._lock:
-            alone = sum(job.runs for job in self._jobs.values()) <= 1
-            for job in self._jobs.values():
-                try:
-                    told = job.finished(alone)
-                except Exception:
-                    log.exception("cannot read the progress of %s", job.name)
-                    continue
-                if told is None:
-                    continue
-                progress, batch = told[0], self._guards.corrected(told[1], job.guards)
-                self._heard.append(batch)
-                self.recent.append(batch)
-                for number, gate in enumerate(job.gates):
-                    metrics = progress.observed[gate.name]
-                    self.ledger.note(job.name, progress.query, progress.batch, number, metrics)
-                self._books.note(batch)
-
-    def _ended(self, run: str) -> None:
-        """A query stopped or failed: its share goes to the others."""
-        with self._lock:
-            for name, job in list(self._jobs.items()):
-                if job.query is not None and str(job.query.runId) == run:
-                    self._hear()
-                    self._gone.append(name)
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)} milliseconds"

@@ -107,7 +107,7 @@ class Runner:
         with Site(self.spark, interval="1s", latency=load.latency) as site:
             stream = site.gate(load.stream(self.spark), query=QUERY, id="_offset")
             writer = into_memory(job(stream, load.window), self.directory / name)
-            query = site.start(writer, query=name)
+            query = site.start(writer, name=name)
             schedule = self._watched(query, load, watch, site)
         report = site.report()
         return replace(

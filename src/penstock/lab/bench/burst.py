@@ -24,7 +24,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         )
         gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
         query = h.run_for(
-            lambda directory: site.start(h.sink(h.heavy(gated), directory), query="q"),
+            lambda directory: site.start(h.sink(h.heavy(gated), directory), name="q"),
             seconds,
             watch=lambda: opened.append((time.time(), site.plan.open)),
             say="calm, burst, calm",

@@ -116,7 +116,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
         turns = Turns(site, rate, sweep, length, 2 * calm, count)
         query = h.run_for(
-            lambda directory: site.start(h.sink(h.heavy(gated), directory), query="q"),
+            lambda directory: site.start(h.sink(h.heavy(gated), directory), name="q"),
             2 * calm + count * length,
             turns,
             "the controller and fixed rates in turn",

@@ -82,7 +82,7 @@ def _keyed(
                 samples.append((site.plan.version, site.sic()))
 
         query = h.run_for(
-            lambda directory: site.start(h.sink(_keyed_job(gated, work), directory), query="all"),
+            lambda directory: site.start(h.sink(_keyed_job(gated, work), directory), name="all"),
             seconds,
             watch,
             f"{QUERIES} queries, {policy}",
@@ -114,11 +114,11 @@ def run_jobs(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             )
             last = (name, job, stream)
             if name != "middling":
-                site.start(job(stream).writeStream.format("noop").outputMode("append"), query=name)
+                site.start(job(stream).writeStream.format("noop").outputMode("append"), name=name)
         assert last is not None
         name, job, stream = last
         h.run_for(
-            lambda directory: site.start(h.sink(job(stream), directory), query=name),
+            lambda directory: site.start(h.sink(job(stream), directory), name=name),
             seconds * 1.3,
             lambda: samples.append(site.sic()),
             "three jobs",

@@ -54,7 +54,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             )
 
         query = h.run_for(
-            lambda directory: site.start(h.sink(_job(stream, window), directory), query="q"),
+            lambda directory: site.start(h.sink(_job(stream, window), directory), name="q"),
             calm + length,
             watch,
             f"windows of {window} s",

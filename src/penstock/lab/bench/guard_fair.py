@@ -118,7 +118,7 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
         # the guard itself sheds nothing here: it only says what tuples cost
         guarded = site._guards.add(gated, work, gates, key="query", latency="1h", inputs=["query"])
         query = h.run_for(
-            lambda directory: site.start(h.sink(guarded, directory), query="both"),
+            lambda directory: site.start(h.sink(guarded, directory), name="both"),
             seconds,
             lambda: samples.append(site.sic()),
             knows,

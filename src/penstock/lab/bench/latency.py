@@ -58,7 +58,7 @@ def _gated(spark: SparkSession, rate: float, calm: float, seconds: float) -> h.R
         stream = h.flood(spark, rate, calm)
         gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
         query = h.run_for(
-            lambda directory: site.start(h.sink(h.heavy(gated), directory), query="q"),
+            lambda directory: site.start(h.sink(h.heavy(gated), directory), name="q"),
             calm + seconds,
             say="gated job",
         )

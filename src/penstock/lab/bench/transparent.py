@@ -93,7 +93,7 @@ def _in_turns(spark: SparkSession, size: int, turns: Turns) -> dict[str, list[fl
 
         def start_open(stream: DataFrame, directory: str) -> StreamingQuery:
             gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
-            return site.start(h.sink(h.light(gated), directory), query="q")
+            return site.start(h.sink(h.light(gated), directory), name="q")
 
         jobs = {"plain": _start_plain, "open": start_open}
         return in_turns(spark, jobs, size, turns, keys=KEYS, skew=0.5)
@@ -160,7 +160,7 @@ def _row_for_row(spark: SparkSession, seconds: float) -> dict[str, Any]:
         writer = h.windowed(timed).writeStream.format("memory").outputMode("complete")
         name = f"rows_{'gated' if gate else 'plain'}"
         query = (
-            site.start(writer, query=name)
+            site.start(writer, name=name)
             if gate
             else writer.queryName(name).trigger(processingTime="1 second").start()
         )

@@ -41,7 +41,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         query = h.run_for(
             lambda directory: site.start(
                 gated.writeStream.foreachBatch(slow).option("checkpointLocation", directory + "/c"),
-                query="all",
+                name="all",
             ),
             seconds,
             watch,

@@ -85,7 +85,7 @@ def through_gate(spark: SparkSession, stream: Stream, concept: Concept, batches:
         with Site(spark, interval="50ms", latency="2h", stw="10s") as site:
             gated = site.gate(raw, query="q", source="s", strata="g", id="n", concept=concept)
             writer = gated.select("n", "_weight").writeStream.format("memory")
-            query = site.start(writer, query=f"cod_{next(_names)}")
+            query = site.start(writer, name=f"cod_{next(_names)}")
             query.processAllAvailable()
             rows = spark.table(query.name).toPandas()
             query.stop()

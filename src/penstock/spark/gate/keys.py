@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from penstock.core.types import Stratum
+from penstock.core.types import OTHERS, Stratum
 
 SEPARATOR = "\x1f"
 SALT = 0x5EED
@@ -43,10 +43,10 @@ class Keys:
         return isinstance(self.query, str) and isinstance(self.source, str)
 
     @property
-    def rest(self) -> Stratum:
-        """Stands for tuples of which nobody knows the stratum."""
+    def others(self) -> Stratum:
+        """Stands for tuples that were not told apart; a name that is a column is left empty."""
         names = (self.query, self.source)
-        return Stratum(*(name if isinstance(name, str) else "" for name in names))
+        return Stratum(*(name if isinstance(name, str) else "" for name in names), OTHERS)
 
     def may_be(self, stratum: Stratum) -> bool:
         """Whether tuples of this stream can be counted for it."""
@@ -76,14 +76,14 @@ class Keys:
         parts = (*before, *names, group_name(self.strata))
         return sf.concat_ws(SEPARATOR, *parts)
 
-    def luck(self, other: int = 0) -> Column:
+    def draw(self, other: int = 0) -> Column:
         """Evenly spread over 63 bits, a function of the stream's name and the tuple's identity.
 
         Of the name, since tuples that are joined may have the same identity in both streams:
         the weight of a pair is the product of two weights only if they were decided apart. With
-        an ``other`` number, another luck.
+        an ``other`` number, another draw.
         """
-        salt = sf.lit(salt_of(self.rest.source) ^ other)
+        salt = sf.lit(salt_of(self.others.source) ^ other)
         return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe(self.identity)), 1)
 
 

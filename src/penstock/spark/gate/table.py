@@ -6,6 +6,7 @@ two array reads, for any number of strata.
 """
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ class Table:
     """Both places of a key k: ``(k & mask) + 1`` and ``((k >>> 32) & mask) + 1``."""
     keys: Ints
     ordinals: Ints
+    number: int = 0
+    """Tables of different keys have different numbers, in any process."""
 
     @classmethod
     def of(cls, keys: Ints) -> "Table":
@@ -48,7 +51,8 @@ class Table:
         table_keys[1] = NOT_IN_PLACE_1
         table_keys[places] = keys
         ordinals[places] = np.arange(1, keys.size + 1)
-        return cls(size - 1, table_keys, ordinals)
+        digest = blake2b(table_keys.tobytes(), digest_size=8).digest()
+        return cls(size - 1, table_keys, ordinals, int.from_bytes(digest, signed=True))
 
     def find(self, key: int) -> int:
         """As the gate does it; for tests."""

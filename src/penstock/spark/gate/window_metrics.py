@@ -18,14 +18,17 @@ MOST_VALUES = 2000
 """Values that are looked at in a batch, about."""
 
 
-def look(concept: Concept, key: Column, lucky: Column) -> list[Column]:
-    """Columns for the metrics below; ``key`` tells groups apart, ``lucky`` chooses tuples."""
+def look(concept: Concept, key: Column, chosen: Column) -> list[Column]:
+    """Columns for the metrics below.
+
+    ``key`` tells groups apart, ``chosen`` says which tuples show their value.
+    """
     columns = []
     if concept.time is not None:
         columns.append(sf.expr(concept.time).cast("double").alias("_clock"))
     if concept.value is not None:
         value = sf.expr(concept.value).cast("double")
-        seen = sf.when(lucky & value.isNotNull(), sf.struct(key.alias("k"), value.alias("x")))
+        seen = sf.when(chosen & value.isNotNull(), sf.struct(key.alias("k"), value.alias("x")))
         columns.append(seen.alias("_value"))
     return columns
 

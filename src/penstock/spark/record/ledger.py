@@ -7,6 +7,7 @@ gets a line of its own with its first batch, so that a batch that is missing is 
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -40,14 +41,17 @@ class Ledger:
         self._path = path
         self._entries: dict[tuple[str, str, int, str], Entry] = {}
         self._first: dict[tuple[str, str], int] = {}
+        self._gates: dict[tuple[str, str], int] = {}
+        """How many gates a query has: a batch is accounted for when there is an entry of each."""
         if path is not None and path.exists():
             self._read(path)
 
-    def open(self, job: str, query: str, batch: int) -> None:
+    def open(self, job: str, query: str, batch: int, gates: int = 1) -> None:
         """The account of a query begins with this batch, if it has not begun before."""
+        self._gates[job, query] = gates
         if (job, query) not in self._first:
             self._first[job, query] = batch
-            self._append({"job": job, "query": query, "first": batch})
+            self._append({"job": job, "query": query, "first": batch, "gates": gates})
 
     def record(self, entry: Entry) -> None:
         self._entries[entry.job, entry.query, entry.batch, entry.gate] = entry
@@ -84,17 +88,24 @@ class Ledger:
         return first is not None and batch >= first and batch not in self.batches(job, query)
 
     def batches(self, job: str, query: str | None = None) -> set[int]:
-        return {e.batch for e in self if e.job == job and query in (None, e.query)}
+        """Those that all gates of the query have an entry of."""
+        found = Counter((e.query, e.batch) for e in self if e.job == job)
+        return {
+            batch
+            for (its, batch), gates in found.items()
+            if query in (None, its) and gates >= self._gates.get((job, its), 1)
+        }
 
     @property
     def balanced(self) -> bool:
         """Every entry balances, and no batch of any job is missing."""
-        batches: dict[tuple[str, str], set[int]] = {}
+        newest: dict[tuple[str, str], int] = {}
         for entry in self:
-            batches.setdefault((entry.job, entry.query), set()).add(entry.batch)
+            key = entry.job, entry.query
+            newest[key] = max(entry.batch, newest.get(key, 0))
         whole = all(
-            numbers >= set(range(self._first.get(key, 0), max(numbers)))
-            for key, numbers in batches.items()
+            self.batches(*key) >= set(range(self._first.get(key, 0), last + 1))
+            for key, last in newest.items()
         )
         return whole and all(entry.balanced for entry in self)
 
@@ -113,6 +124,7 @@ class Ledger:
                 told = json.loads(line)
                 if "first" in told:
                     self._first[told["job"], told["query"]] = told["first"]
+                    self._gates[told["job"], told["query"]] = told.get("gates", 1)
                     continue
                 entry = Entry(**told)
             except (ValueError, TypeError, KeyError):

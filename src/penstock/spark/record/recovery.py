@@ -8,90 +8,97 @@ counted again (see ``recount``).
 import logging
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql import DataFrame
 
-from penstock.spark import arguments
+from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.wire import Shipment
-from penstock.spark.query import SparkJob
+from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
-from penstock.spark.record.recount import Checkpoint, Kept, Planned, recount
-from penstock.spark.record.saved_state import Memory
+from penstock.spark.record.recount import BatchPlan, GatePlan, last_committed, recount
+from penstock.spark.record.saved_state import SavedState
 
 log = logging.getLogger("penstock")
 
 
 class Recovery:
-    def __init__(self, spark: SparkSession, memory: Memory, ledger: Ledger) -> None:
-        self._spark, self._memory, self._ledger = spark, memory, ledger
-        self._planned: dict[str, Planned] = memory.recall("plans", dict) or {}
-        self._before = dict(self._planned)
-        """What jobs had planned when the driver died; each is used once."""
+    """Writes plans down before they are used, and mends the ledger after a crash."""
+
+    def __init__(self, engine: Engine, saved: SavedState, ledger: Ledger) -> None:
+        self._engine, self._saved, self._ledger = engine, saved, ledger
+        self._before: dict[str, BatchPlan] = saved.recall_all("plan", BatchPlan)
+        """By query: what was in force when the driver died; each is used once."""
+        self._planned: dict[str, BatchPlan] = {}
         self._recounting: dict[str, Shipment] = {}
+
+    @property
+    def is_recounting(self) -> bool:
+        """A query that begins now is one that counts a batch again."""
+        return bool(self._recounting)
 
     def recounting(self, gate: Gate) -> Shipment | None:
         """The plan of a batch that is just being counted again."""
         return self._recounting.get(gate.name)
 
-    def begin(self, job: SparkJob, query: str) -> None:
-        """A query's first batch since it was started: its gates know what they knew."""
-        before = self._before.get(job.name)
-        if before is not None and before.query != query:
-            del self._before[job.name]
-        elif before is not None:
-            for number, kept in before.gates.items():
-                job.gates[number].recall(kept.shipment, kept.fingerprints)
+    def begin(self, stream: SparkQuery, frames: Mapping[str, DataFrame]) -> None:
+        """A query begins, for the first time or again.
 
-    def decided_before(self, job: SparkJob, gate: Gate) -> Shipment | None:
+        Its gates know again what they knew, and a batch that is missing from the ledger is counted.
+        ``frames`` are the streams behind the gates, by the gates' names.
+        """
+        if self._saved.directory is None:
+            return
+        if stream.name in self._before and self._before[stream.name].query != stream.id:
+            del self._before[stream.name]  # of another checkpoint
+        before = self._before.get(stream.name)
+        self._catch_up(stream, before, frames)
+        for number, told in before.gates.items() if before else ():
+            stream.gates[number].strata.recall(
+                told.shipment.version, told.shipment.table, told.fingerprints
+            )
+
+    def decided_before(self, stream: SparkQuery, gate: Gate) -> Shipment | None:
         """The plan of a batch that a crash interrupted, and that now runs again."""
-        before = self._before.get(job.name)
+        before = self._before.get(stream.name)
         if before is None:
             return None
-        if before.batch != job.planned:
-            del self._before[job.name]
+        if before.batch != stream.planned:
+            del self._before[stream.name]
             return None
-        kept = before.gates.get(job.gates.index(gate))
-        return None if kept is None else kept.shipment
+        told = before.gates.get(stream.gates.index(gate))
+        return None if told is None else told.shipment
 
-    def write_down(self, job: SparkJob, gate: Gate, shipment: Shipment) -> None:
-        """What a gate is told in the batch that is about to run."""
-        if self._memory.directory is None or job.query is None:
+    def write_down(self, stream: SparkQuery, gate: Gate, shipment: Shipment) -> None:
+        """Records what a gate is told in the batch that is about to run, before it runs."""
+        if self._saved.directory is None:
             return
-        planned = self._planned.get(job.name)
-        if planned is None or planned.batch != job.planned:
-            planned = Planned(str(job.query.id), job.planned)
-            self._planned[job.name] = planned
-        planned.gates[job.gates.index(gate)] = Kept(shipment, gate.shipped(shipment.version))
-        self._memory.remember("plans", self._planned)
+        planned = self._planned.get(stream.name)
+        if planned is None or planned.batch != stream.planned:
+            planned = self._planned[stream.name] = BatchPlan(stream.id, stream.planned)
+        _, strata = gate.strata.listed(shipment.version)
+        known = {stratum: gate.strata.fingerprints[stratum] for stratum in strata}
+        planned.gates[stream.gates.index(gate)] = GatePlan(shipment, known)
+        self._saved.remember("plan", planned, of=stream.name)
 
-    def catch_up(
-        self,
-        job: SparkJob,
-        writer: DataStreamWriter,
-        checkpoint: str,
-        streams: Mapping[str, DataFrame],
+    def _catch_up(
+        self, stream: SparkQuery, before: BatchPlan | None, frames: Mapping[str, DataFrame]
     ) -> None:
-        """Counts the last batch again if the driver died before its ledger entry was written.
-
-        ``streams`` are those behind the gates, by the gates' names.
-        """
-        stored, frame = Checkpoint(self._spark, checkpoint), arguments.frame_of(writer)
-        query, batch = stored.query(), stored.last_committed()
-        if query is None or batch is None or not self._ledger.lacks(job.name, query, batch):
+        """Counts the last batch again if the driver died before its ledger entry was written."""
+        location = self._engine.checkpoint_of(stream.query)
+        batch = last_committed(self._engine.files(location))
+        if batch is None or not self._ledger.lacks(stream.name, stream.id, batch):
             return
-        before = self._before.get(job.name)
-        if before is None or (before.query, before.batch) != (query, batch):
-            log.warning("batch %d of %s is not in the ledger, nor is its plan", batch, job.name)
+        if before is None or before.batch != batch:
+            log.warning("batch %d of %s is not in the ledger, nor is its plan", batch, stream.name)
             return
-        names = {gate.name: number for number, gate in enumerate(job.gates)}
-        self._recounting = {name: before.gates[i].shipment for name, i in names.items()}
+        numbers = {gate.name: number for number, gate in enumerate(stream.gates)}
+        self._recounting = {name: before.gates[i].shipment for name, i in numbers.items()}
         try:
-            gated = [streams[name] for name in names]
-            observed = recount(self._spark, gated, frame, checkpoint, batch)
-            for name, number in names.items():
-                self._ledger.note(job.name, query, batch, number, observed[name])
+            gated = [frames[name] for name in numbers]
+            observed = recount(self._engine, gated, stream.query, location, batch)
+            for name, number in numbers.items():
+                self._ledger.note(stream.name, stream.id, batch, number, observed[name])
         except Exception:
-            log.exception("batch %d of %s cannot be counted again", batch, job.name)
+            log.exception("batch %d of %s cannot be counted again", batch, stream.name)
         finally:
             self._recounting = {}

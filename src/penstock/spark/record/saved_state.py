@@ -6,6 +6,9 @@ away when it does not fit.
 
 import logging
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,13 +16,17 @@ log = logging.getLogger("penstock")
 T = TypeVar("T")
 
 
-class Memory:
-    """Forgets everything where there is no directory."""
+class SavedState:
+    """Remembers values by name; forgets everything where there is no directory."""
 
     def __init__(self, directory: Path | None) -> None:
         self.directory = directory
+        self._writer = ThreadPoolExecutor(1, "penstock-saves") if directory else None
+        self._pending: dict[str, object] = {}
+        self._lock = threading.Lock()
 
     def recall(self, name: str, kind: type[T]) -> T | None:
+        """The value of this name, if there is one of this kind."""
         path = self.directory and self.directory / f"{name}.pickle"
         if not path or not path.exists():
             return None
@@ -30,11 +37,53 @@ class Memory:
             return None
         return found if isinstance(found, kind) else None
 
-    def remember(self, name: str, value: object) -> None:
-        """Whole or not at all: a crash leaves the old one."""
+    def recall_all(self, name: str, kind: type[T]) -> dict[str, T]:
+        """All values of this name, by what they are ``of``."""
+        paths = [] if self.directory is None else sorted(self.directory.glob(f"{name}-*.pickle"))
+        found: dict[str, T] = {}
+        for path in paths:
+            pair = self.recall(path.stem, tuple)
+            if pair is not None and len(pair) == 2 and isinstance(pair[1], kind):
+                found[str(pair[0])] = pair[1]
+        return found
+
+    def remember_soon(self, name: str, value: object) -> None:
+        """Writes a frozen value on a thread of its own, so that nobody waits for the disk.
+
+        Of values that come faster than the disk takes them, the newest is written.
+        """
+        if self._writer is None:
+            return
+        with self._lock:
+            scheduled = name in self._pending
+            self._pending[name] = value
+        if not scheduled:
+            self._writer.submit(self._write, name)
+
+    def close(self) -> None:
+        """Waits until everything is written."""
+        if self._writer is not None:
+            self._writer.shutdown(wait=True)
+
+    def _write(self, name: str) -> None:
+        with self._lock:
+            value = self._pending.pop(name)
+        try:
+            self.remember(name, value)
+        except Exception:
+            log.exception("%s cannot be saved", name)
+
+    def remember(self, name: str, value: object, of: str | None = None) -> None:
+        """Writes a value whole or not at all: a crash leaves the old one.
+
+        There is one value of a name, or one for each thing that it is ``of``.
+        """
         if self.directory is None:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
+        if of is not None:  # which may be no name for a file
+            name = f"{name}-{blake2b(of.encode(), digest_size=8).hexdigest()}"
+            value = (of, value)
         new = self.directory / f"{name}.pickle.new"
-        new.write_bytes(pickle.dumps(value))
+        new.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
         new.replace(self.directory / f"{name}.pickle")

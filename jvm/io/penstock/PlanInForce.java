@@ -1,0 +1,145 @@
+package io.penstock;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.nio.ByteBuffer;
+import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
+
+/**
+ * A gate's plan for one micro-batch, decoded. `penstock.spark.gate.wire` encodes it.
+ *
+ * <p>The layout, all of it big-endian and eight bytes wide: the plan's version, whether the gate is
+ * open, whether it is timed, the look threshold; the table's number, its mask, how many places it
+ * has, whether it follows; the number of ordinals; then, where the table follows, its keys and its
+ * ordinals by place; then the thresholds and the SIC values by ordinal.
+ */
+final class PlanInForce {
+  /** Where a version should be: no plan follows, but the reason why there is none, in UTF-8. */
+  private static final long REFUSAL = Long.MIN_VALUE;
+
+  /** A table of strata; the site sends it only when it has changed. */
+  private record Table(long number, long mask, long[] ordinals, UnsafeArrayData keys) {}
+
+  private final boolean open;
+  private final boolean timed;
+  private final UnsafeArrayData version;
+  private final UnsafeArrayData look;
+  private final UnsafeArrayData thresholds;
+  private final UnsafeArrayData sic;
+  private final Table table;
+  private final String refusal;
+
+  private PlanInForce(ByteBuffer encoded, PlanInForce before) {
+    refusal = null;
+    version = UnsafeArrayData.fromPrimitiveArray(new long[] {encoded.getLong()});
+    open = encoded.getLong() != 0;
+    timed = encoded.getLong() != 0;
+    look = UnsafeArrayData.fromPrimitiveArray(new long[] {encoded.getLong()});
+    long number = encoded.getLong();
+    long mask = encoded.getLong();
+    int places = (int) encoded.getLong();
+    boolean tableFollows = encoded.getLong() != 0;
+    int count = (int) encoded.getLong();
+    if (tableFollows) {
+      UnsafeArrayData keys = UnsafeArrayData.fromPrimitiveArray(longs(encoded, places));
+      table = new Table(number, mask, longs(encoded, places), keys);
+    } else if (before != null && before.table.number == number) {
+      table = before.table;
+    } else {
+      throw new IllegalStateException("a plan names a table of strata that was never sent");
+    }
+    long[] thresholdOf = longs(encoded, count);
+    double[] sicOf = new double[count];
+    encoded.asDoubleBuffer().get(sicOf);
+    long[] thresholdAt = new long[table.ordinals.length];
+    double[] sicAt = new double[table.ordinals.length];
+    for (int place = 0; place < table.ordinals.length; place++) {
+      // An open gate is told of no stratum but the unknown one, whose ordinal is 0.
+      int ordinal = open ? 0 : (int) table.ordinals[place];
+      thresholdAt[place] = thresholdOf[ordinal];
+      sicAt[place] = sicOf[ordinal];
+    }
+    thresholds = UnsafeArrayData.fromPrimitiveArray(thresholdAt);
+    sic = UnsafeArrayData.fromPrimitiveArray(sicAt);
+  }
+
+  /** No plan: the query fails with this reason. */
+  private PlanInForce(String refusal) {
+    this.refusal = refusal;
+    open = true;
+    timed = false;
+    version = UnsafeArrayData.fromPrimitiveArray(new long[1]);
+    look = UnsafeArrayData.fromPrimitiveArray(new long[1]);
+    thresholds = UnsafeArrayData.fromPrimitiveArray(new long[1]);
+    sic = UnsafeArrayData.fromPrimitiveArray(new double[1]);
+    table = new Table(0, 0, new long[1], UnsafeArrayData.fromPrimitiveArray(new long[1]));
+  }
+
+  static PlanInForce refused(String reason) {
+    return new PlanInForce(reason);
+  }
+
+  /** Decodes a plan; `before` is the plan that the same run of the query had before, or null. */
+  static PlanInForce decode(byte[] encoded, PlanInForce before) {
+    ByteBuffer buffer = ByteBuffer.wrap(encoded);
+    if (buffer.getLong(0) == REFUSAL) {
+      return refused(new String(encoded, Long.BYTES, encoded.length - Long.BYTES, UTF_8));
+    }
+    return new PlanInForce(buffer, before);
+  }
+
+  boolean flag(String part) {
+    return switch (part) {
+      case "open" -> open;
+      case "timed" -> timed;
+      default -> throw unknown(part);
+    };
+  }
+
+  long number(String part) {
+    if (part.equals("mask")) {
+      return table.mask;
+    }
+    throw unknown(part);
+  }
+
+  UnsafeArrayData longs(String part) {
+    return switch (part) {
+      case "version" -> versionOrFail();
+      case "look" -> look;
+      case "keys" -> table.keys;
+      case "thresholds" -> thresholds;
+      default -> throw unknown(part);
+    };
+  }
+
+  /**
+   * Fails where the site refused the query. No other part may: Spark keeps an expression that failed
+   * inside of a condition for good as one that cannot be folded, and only the version, which is in
+   * every gate's metrics, stands outside of all conditions.
+   */
+  private UnsafeArrayData versionOrFail() {
+    if (refusal != null) {
+      throw new IllegalStateException(refusal);
+    }
+    return version;
+  }
+
+  UnsafeArrayData doubles(String part) {
+    if (part.equals("sic")) {
+      return sic;
+    }
+    throw unknown(part);
+  }
+
+  private static IllegalArgumentException unknown(String part) {
+    return new IllegalArgumentException("a plan has no part '" + part + "' of this type");
+  }
+
+  private static long[] longs(ByteBuffer encoded, int count) {
+    long[] values = new long[count];
+    encoded.asLongBuffer().get(values);
+    encoded.position(encoded.position() + count * Long.BYTES);
+    return values;
+  }
+}

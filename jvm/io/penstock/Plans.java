@@ -1,0 +1,69 @@
+package io.penstock;
+
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.SparkContext;
+import org.apache.spark.TaskContext;
+
+/**
+ * The plans in force, by gate.
+ *
+ * <p>Spark's optimizer evaluates a catalog function once for each occurrence and micro-batch, on
+ * the stream's own thread, after the batch's offsets are on disk and before the batch runs. The
+ * first occurrence of a gate in a batch asks the site for the plan; the others get the same one.
+ */
+public final class Plans {
+  private record Answer(String run, long batch, PlanInForce plan) {}
+
+  private static final Map<String, PlanDriver> DRIVERS = new ConcurrentHashMap<>();
+  private static final Map<String, Answer> ANSWERS = new ConcurrentHashMap<>();
+
+  private Plans() {}
+
+  /** From now on this driver answers for the gate. */
+  public static void register(String gate, PlanDriver driver) {
+    DRIVERS.put(gate, driver);
+  }
+
+  /** Nobody answers for the gate any more. */
+  public static void forget(String gate) {
+    DRIVERS.remove(gate);
+    ANSWERS.keySet().removeIf(key -> key.startsWith(gate + "\n"));
+  }
+
+  static void forgetRun(String run) {
+    ANSWERS.values().removeIf(answer -> answer.run().equals(run));
+  }
+
+  static PlanInForce get(String gate) {
+    if (TaskContext.get() != null) {
+      throw new IllegalStateException(
+          "the gate " + gate + " was not planned on the driver: Spark's optimizer rule"
+              + " ConstantFolding must not be excluded (spark.sql.optimizer.excludedRules)");
+    }
+    SparkContext context = SparkContext.getOrCreate();
+    String run = text(context.getLocalProperty("spark.jobGroup.id"));
+    String number = context.getLocalProperty("streaming.sql.batchId");
+    long batch = number == null ? -1 : Long.parseLong(number);
+    String key = gate + "\n" + run;
+    Answer known = ANSWERS.get(key);
+    if (known != null && known.batch() == batch && batch >= 0) {
+      return known.plan();
+    }
+    PlanDriver driver = DRIVERS.get(gate);
+    if (driver == null) {
+      return PlanInForce.refused(
+          "the site of the gate " + gate + " has stopped: make another site, and gate with that");
+    }
+    String query = text(context.getLocalProperty("sql.streaming.queryId"));
+    // No lock is held while the driver is asked: it may start a query that asks for this gate too.
+    byte[] encoded = driver.plan(gate, query, run, batch);
+    PlanInForce plan = PlanInForce.decode(encoded, known == null ? null : known.plan());
+    ANSWERS.put(key, new Answer(run, batch, plan));
+    return plan;
+  }
+
+  private static String text(String property) {
+    return property == null ? "" : property;
+  }
+}

@@ -1,0 +1,171 @@
+"""A plan in a gate's terms, and what the gate counted in the controller's.
+
+On the way out, rates by stratum become thresholds by ordinal in a table. On the way back, Spark
+reports how often it saw each place of the table, and the names of strata that the table lacked.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock.core.types import OTHERS, Count, Plan, Stratum, Tally
+from penstock.spark.gate.keys import SEPARATOR, Keys
+from penstock.spark.gate.strata import KnownStrata
+from penstock.spark.gate.window_metrics import MOST_VALUES, newest, values_of
+from penstock.spark.gate.wire import Shipment, thresholds
+from penstock.windows.concept import Concept
+
+PLANS_REMEMBERED = 8
+"""Plans whose rates are kept for the batches that report late."""
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """What one gate did in a batch, as far as its counts could be read."""
+
+    arrived: int
+    admitted: int
+    counts: Mapping[Stratum, Count]
+    """By stratum; tuples that were not told apart are under the gate's ``others``."""
+    span: float | None = None
+    """Seconds between the first tuple and the last, where that was timed."""
+    event_time: float | None = None
+    """Of the newest tuple, where a window goes by it."""
+    values: Mapping[Stratum, list[float]] = field(default_factory=dict)
+    """A sample of the values that a window's means are made of."""
+    rates: Mapping[Stratum, float] = field(default_factory=dict)
+    """Of the groups of a window that the batch thinned."""
+
+
+class PlanCodec:
+    """Translates for one gate between the controller and Spark."""
+
+    def __init__(self, keys: Keys, strata: KnownStrata, concept: Concept | None = None) -> None:
+        self._keys, self._strata, self._concept = keys, strata, concept
+        self._rates: dict[int, dict[Stratum, float]] = {}
+        """By version of a plan: the rates of the groups that it thinned."""
+        self._admitted = 0
+        """In the last batch."""
+        if keys.only is not None:
+            strata.meet(keys.only, 0)
+
+    # --- out ------------------------------------------------------------------------------------
+
+    def encode(self, plan: Plan, *, counting: bool) -> Shipment:
+        """The plan in this gate's terms; ``counting`` keeps an open gate from looking away."""
+        place = {stratum: i for i, stratum in enumerate(plan.strata)}
+        self._strata.make_room(place)
+        table, strata = self._strata.list(plan.version, self._listed(place))
+        known = [place.get(stratum, -1) for stratum in strata]
+        default = plan.default_of(self._keys.others.query)
+        rates = np.append(plan.rates, default)[known]
+        sic = np.append(plan.sic, plan.default_sic)[known]
+        if self._concept is not None:
+            self._rates[plan.version] = dict(zip(strata, rates.tolist(), strict=True))
+            self._rates = dict(list(self._rates.items())[-PLANS_REMEMBERED:])
+        unknown = float(sic[0]) if self._keys.same_value and sic.size else plan.default_sic
+        look = min(1.0, MOST_VALUES / max(self._admitted, 1))
+        return Shipment(
+            version=plan.version,
+            open=plan.open and not counting and self._concept is None,
+            timed=plan.open,
+            table=table,
+            thresholds=thresholds(np.append(default, rates)),
+            sic=np.append(unknown, sic),
+            look=int(thresholds(np.array([look]))[0]),
+        )
+
+    def _listed(self, planned: Mapping[Stratum, int]) -> tuple[Stratum, ...]:
+        """All strata that the gate knows; of the groups of a window, those that are planned."""
+        known = self._strata.fingerprints
+        if self._concept is None or self._keys.only:
+            return tuple(known)
+        return tuple(stratum for stratum in planned if stratum in known)
+
+    # --- back -----------------------------------------------------------------------------------
+
+    def decode(self, metrics: Mapping[str, Any]) -> GateReport:
+        """What Spark observed at the gate; strata that are seen for the first time are met here.
+
+        Raises KeyError where the plan of the batch is forgotten.
+        """
+        arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
+        self._admitted = admitted
+        span, concept = metrics.get("span"), self._concept
+        asked_for_values = concept is not None and concept.value is not None
+        return GateReport(
+            arrived=arrived,
+            admitted=admitted,
+            counts=self._columns(metrics, arrived) or self._counts(metrics, arrived, admitted),
+            span=None if span is None else float(span) / 1000,
+            event_time=None if concept is None else newest(metrics),
+            values=values_of(metrics, self._strata.by_fingerprint()) if asked_for_values else {},
+            rates={} if concept is None else self._rates.get(metrics["version"] or 0, {}),
+        )
+
+    def _columns(self, metrics: Mapping[str, Any], arrived: int) -> Tally | None:
+        """Counts in columns, where the table had a stratum for every tuple.
+
+        With thousands of strata that is many times as fast as one by one.
+        """
+        if self._keys.only or self._concept is not None:
+            return None
+        tally = self._numbered(metrics)
+        return tally if tally is not None and int(tally.arrived.sum()) == arrived else None
+
+    def _counts(
+        self, metrics: Mapping[str, Any], arrived: int, admitted: int
+    ) -> dict[Stratum, Count]:
+        if self._keys.only:
+            return {self._keys.only: Count(arrived, admitted)} if arrived else {}
+        numbered = self._numbered(metrics)
+        counted = {s: c for s, c in numbered.items() if c.arrived} if numbered else {}
+        for text, seen in _pairs(metrics.get("names")):
+            was_admitted, fingerprint, *name = text.split(SEPARATOR, 4)
+            stratum = Stratum(*name)
+            self._strata.meet(stratum, _signed(int(fingerprint, 16)))
+            if self._concept is None or stratum in self._strata.fingerprints:
+                before = counted.get(stratum, Count(0, 0))
+                counted[stratum] = Count(
+                    before.arrived + seen, before.admitted + seen * int(was_admitted)
+                )
+        rest = Count(
+            arrived - sum(count.arrived for count in counted.values()),
+            admitted - sum(count.admitted for count in counted.values()),
+        )
+        if rest.arrived > 0:
+            counted[self._keys.others] = rest
+        return counted
+
+    def _numbered(self, metrics: Mapping[str, Any]) -> Tally | None:
+        """Of strata that were in the table: place and decision come back as one number."""
+        pairs = _pairs(metrics.get("numbers"))
+        if not pairs:
+            return None
+        table, strata = self._strata.listed(int(metrics["version"]))
+        numbers, seen = np.array(pairs, dtype=np.int64).T
+        ordinals = table.ordinals[numbers // 2] - 1
+        arrived, admitted = (
+            np.bincount(ordinals, counted, len(strata)).astype(np.float64)
+            for counted in (seen, seen * (numbers % 2))
+        )
+        return Tally(strata, arrived, admitted)
+
+
+def is_not_told_apart(stratum: Stratum) -> bool:
+    """Whether a stratum stands for tuples whose group nobody knows."""
+    return stratum.group == OTHERS
+
+
+def _signed(unsigned: int) -> int:
+    return unsigned - 2**64 if unsigned >= 2**63 else unsigned
+
+
+def _pairs(text: str | None) -> list[tuple[Any, int]]:
+    """What was counted; nothing in a batch that the gate was idle in."""
+    if text is None:
+        return []
+    return [(item, int(seen)) for item, seen in json.loads(text) if item is not None]

@@ -1,0 +1,292 @@
+"""The loop of a site: observe, estimate and allocate, publish; once for each micro-batch.
+
+It has no thread of its own. Whenever Spark plans a micro-batch, the gate's part in the query asks
+here for a plan (``Loop.plan``): the loop tells the controller what finished and what is about to
+start, and answers the plan in the gate's terms. A query behind a gate is taken in when it begins,
+however it was started.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.core.controller import Controller
+from penstock.core.settings import Settings, impossible
+from penstock.core.state import State
+from penstock.core.types import Batch, Plan, Report
+from penstock.errors import PenstockError
+from penstock.spark.engine import Engine, Trigger
+from penstock.spark.gate.columns import Gate
+from penstock.spark.gate.wire import Shipment, refusal
+from penstock.spark.guards import Guards
+from penstock.spark.query import SparkQuery
+from penstock.spark.record.ledger import Ledger
+from penstock.spark.record.recovery import Recovery
+from penstock.spark.record.saved_state import SavedState
+from penstock.spark.record.totals import Totals
+from penstock.spark.report import SiteReport
+
+log = logging.getLogger("penstock")
+RECENT_BATCHES = 32
+"""Batches that are kept to look at; with thousands of strata one has a megabyte."""
+REFUSED_TRIGGERS = {
+    "continuous": "a continuous trigger has no micro-batches, and a gate is told once for each of "
+    "them what to admit; use trigger(processingTime='1 second')",
+    "real-time": "in real-time mode a batch lasts for minutes, and a gate is told once for each "
+    "batch what to admit; use trigger(processingTime='1 second')",
+}
+"""Kinds of triggers that no gate can work with, and why."""
+
+
+class Loop:
+    """Runs one site: its gates ask here, and what their queries did is counted here."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        saved: SavedState,
+        guards: Guards,
+        controller: Callable[[Settings], Controller],
+    ) -> None:
+        self.settings = settings
+        self.ledger = Ledger(saved.directory and saved.directory / "ledger.jsonl")
+        self.plan_in_force = Plan()
+        self.recent: deque[Batch] = deque(maxlen=RECENT_BATCHES)
+        self.gates: dict[str, Gate] = {}
+        self.streams: dict[str, SparkQuery] = {}
+        """By name; those that have stopped stay, for the report."""
+        self._engine, self._saved, self._guards = engine, saved, guards
+        self._controller = controller
+        self._state = saved.recall("state", State) or State()
+        self._frames: dict[str, DataFrame] = {}
+        self._finished: list[Batch] = []
+        self._gone: list[str] = []
+        self._totals = Totals()
+        self._recovery = Recovery(engine, saved, self.ledger)
+        self._lock = threading.RLock()
+        self._close = engine.listen(self)
+
+    # --- what a site asks ---------------------------------------------------------------------
+
+    def add(self, gate: Gate, frame: DataFrame) -> None:
+        """A gate, and the stream behind it."""
+        self.gates[gate.name], self._frames[gate.name] = gate, frame
+        self._engine.answer_for(gate.name, self)
+
+    def gates_in(self, thing: DataFrame | StreamingQuery) -> list[Gate]:
+        """The gates of this site that a stream or a query goes through."""
+        names = self._engine.names_in(thing)
+        return [gate for gate in self.gates.values() if gate.name in names]
+
+    def running(self) -> list[SparkQuery]:
+        return [stream for stream in list(self.streams.values()) if stream.runs]
+
+    def sic(self) -> dict[str, float]:
+        """Each query's SIC over the STW that ends now."""
+        with self._lock:
+            account = self._state.account
+            return {} if account is None else account.slide(time.time()).sic()
+
+    def report(self) -> SiteReport:
+        self.hear()
+        with self._lock:
+            guards = [guard.report() for guard in self._guards]
+            return self._totals.report(
+                self.streams, self.ledger, self.settings, self._state, guards
+            )
+
+    def close(self) -> None:
+        """Counts what finished last, and answers no gate any more."""
+        self.hear()
+        self._close()
+        self._saved.close()
+        for gate in self.gates:
+            self._engine.forget(gate)
+
+    # --- what the JVM asks and tells -------------------------------------------------------------
+
+    def plan(self, gate: str, query: str, run: str, batch: int) -> bytes:
+        """The gate's plan for a batch; the JVM asks while it plans the batch."""
+        mine = self.gates[gate]
+        try:
+            return mine.wire.encode(self._shipment(mine, query, run, batch), run)
+        except PenstockError as error:  # the user must hear of it: the query fails with it
+            return refusal(str(error))
+        except Exception as error:
+            log.exception("no plan for the gate %s", gate)
+            return refusal(f"Penstock has no plan for this query: {error!r}")
+
+    def started(self, query: str) -> None:
+        """A query begins: if it is behind a gate of this site, it is taken in."""
+        if self._recovery.is_recounting:
+            return
+        try:
+            with self._lock:
+                found = self._engine.find(query)
+                if self.gates_in(found):
+                    self._take_in(found)
+        except PenstockError as error:
+            log.debug("%s: %s", query, error)  # its first batch fails with it
+
+    def progressed(self) -> None:
+        """A batch has finished: it is counted."""
+        self.hear()
+
+    def ended(self, run: str) -> None:
+        """A query stopped or failed: its share goes to the others."""
+        with self._lock:
+            for gate in self.gates.values():
+                gate.wire.forget(run)
+            for stream in self.streams.values():
+                if stream.run == run:
+                    self.hear()
+                    self._gone.append(stream.name)
+
+    # --- a batch that is about to run -------------------------------------------------------------
+
+    def _shipment(self, gate: Gate, query: str, run: str, batch: int) -> Shipment:
+        if (again := self._recovery.recounting(gate)) is not None:
+            return again
+        if not query:  # somebody asks Spark to explain a plan, say
+            return gate.codec.encode(Plan(), counting=True)
+        with self._lock:
+            stream = self._stream(run) or self._take_in(self._engine.find(query))
+            try:
+                self._step(stream, batch)
+                decided = self._recovery.decided_before(stream, gate)
+                return decided or self._written_down(stream, gate)
+            except PenstockError:
+                raise  # the user's policy is wrong, say, and the user must hear of it
+            except Exception:
+                log.exception("no new plan for %s; the old one stays in force", stream.name)
+                return gate.codec.encode(self.plan_in_force, counting=True)
+
+    def _stream(self, run: str) -> SparkQuery | None:
+        return next((stream for stream in self.streams.values() if stream.run == run), None)
+
+    def _take_in(self, query: StreamingQuery) -> SparkQuery:
+        """A run of a query that is new here; refused where it cannot be controlled."""
+        gates = self.gates_in(query)
+        self.check_free(gates)
+        name = self._name_of(query, gates)
+        trigger = self.check_trigger(query)
+        if trigger.seconds and trigger.seconds != self.settings.interval_of(name):
+            self.set_interval(name, trigger.seconds)
+        stream = SparkQuery(name, query, gates, self._guards.of(query), self._engine)
+        self.streams[name] = stream
+        self._recovery.begin(stream, self._frames)
+        if len(self.running()) > 1:
+            self._engine.time_tasks()
+        return stream
+
+    def check_free(self, gates: list[Gate]) -> None:
+        """Refuses gates, or names of queries, that another running query has."""
+        taken = [gate for stream in self.running() for gate in stream.gates]
+        if any(gate is other for gate in gates for other in taken):
+            raise PenstockError(
+                "this gate belongs to another query already; call site.gate(...) for each query"
+            )
+        running = {gate.keys.query for gate in taken if isinstance(gate.keys.query, str)}
+        for gate in gates:
+            if isinstance(gate.keys.query, str) and gate.keys.query in running:
+                raise PenstockError(
+                    f"a query of the name {gate.keys.query!r} is running: give "
+                    "site.gate(query=...) another name"
+                )
+        names = [(gate.keys.query, gate.keys.source) for gate in gates if gate.keys.same_value]
+        if len(set(names)) < len(names):
+            twice = max(names, key=names.count)[1]
+            raise PenstockError(
+                f"two streams of this query are called {twice!r}: give each a name of its own "
+                "with site.gate(source=...)"
+            )
+
+    def check_trigger(self, thing: StreamingQuery | DataStreamWriter) -> Trigger:
+        """The trigger of a query, or of what a writer will start, if a gate can work with it."""
+        trigger = self._engine.trigger(thing)
+        if trigger.kind in REFUSED_TRIGGERS:
+            raise PenstockError(f"trigger: {REFUSED_TRIGGERS[trigger.kind]}")
+        return trigger
+
+    def set_interval(self, stream: str, seconds: float) -> None:
+        """From now on this Spark query starts a batch every so many seconds."""
+        if wrong := impossible(seconds, self.settings.latency, None):
+            raise PenstockError(f"{stream}: {wrong[0]}: {wrong[1]}")
+        intervals = {**self.settings.intervals, stream: seconds}
+        self.settings = replace(self.settings, intervals=intervals)
+
+    def _name_of(self, query: StreamingQuery, gates: list[Gate]) -> str:
+        """Its own, or that of its THEMIS query, or its id: the same after a restart."""
+        own = {gate.keys.query for gate in gates if isinstance(gate.keys.query, str)}
+        name = query.name or (own.pop() if len(own) == 1 else str(query.id))
+        taken = self.streams.get(name)
+        return f"{name}-{query.id}" if taken is not None and taken.runs else name
+
+    def _step(self, stream: SparkQuery, batch: int) -> None:
+        """A new plan, once for each batch, whichever of its gates asks first."""
+        fresh = stream.planned < 0
+        upcoming = stream.upcoming(batch, self.settings.interval_of(stream.name))
+        if upcoming is None:
+            return
+        self.hear()
+        if fresh:
+            self._begin(stream)
+        report = Report(
+            now=time.time(),
+            finished=tuple(self._finished),
+            starting=upcoming,
+            gone=tuple(self._gone),
+        )
+        self._state, self.plan_in_force = self._controller(self.settings).step(self._state, report)
+        self._saved.remember_soon("state", self._state)
+        self._finished.clear()
+        self._gone.clear()
+        if self._state.account is not None:
+            self._totals.sample(self._state.account.sic())
+
+    def _begin(self, stream: SparkQuery) -> None:
+        """A query's first batch since it was started."""
+        self.ledger.open(stream.name, stream.id, stream.planned, len(stream.gates))
+        known = self._state.jobs.get(stream.name)
+        if known is not None and known.batch >= stream.planned:  # of another checkpoint
+            jobs = {**self._state.jobs, stream.name: replace(known, batch=stream.planned - 1)}
+            self._state = replace(self._state, jobs=jobs)
+
+    def _written_down(self, stream: SparkQuery, gate: Gate) -> Shipment:
+        """The plan in this gate's terms, written down before the batch runs."""
+        shipment = gate.codec.encode(self.plan_in_force, counting=stream.counted)
+        self._recovery.write_down(stream, gate, shipment)
+        return shipment
+
+    # --- batches that have finished ---------------------------------------------------------------
+
+    def hear(self) -> None:
+        """Counts what finished since it was last asked: the ledger first, then what is learnt."""
+        with self._lock:
+            alone = len(self.running()) <= 1
+            for stream in self.streams.values():
+                try:
+                    self._count(stream, alone)
+                except Exception:
+                    log.exception("cannot read the progress of %s", stream.name)
+
+    def _count(self, stream: SparkQuery, alone: bool) -> None:
+        progress = stream.unread()
+        if progress is None:
+            return
+        for number, gate in enumerate(stream.gates):
+            metrics = progress.observed[gate.name]
+            self.ledger.note(stream.name, progress.query, progress.batch, number, metrics)
+        gated = stream.take(progress, alone)
+        guarded = self._guards.corrected(gated, stream.guards)
+        self._totals.add(gated, guarded)
+        self._finished.append(guarded)
+        self.recent.append(guarded)
