@@ -17,6 +17,7 @@ from penstock.testing import PolicyCheck, policy_checks
 @pytest.mark.parametrize("check", policy_checks(), ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", sorted(policies.available()))
 def test_policy(name: str, check: PolicyCheck) -> None:
+    """Among them laws 4, 6 and 8: each check says which."""
     check(policies.get(name))
 
 

@@ -135,7 +135,7 @@ def test_law_5_nobody_is_raised_at_the_cost_of_somebody_with_no_more(
 
 
 @given(demands())
-def test_laws_3_and_4_capacity_is_spent_and_not_exceeded(case: tuple[Demand, float]) -> None:
+def test_law_4_capacity_is_spent_and_not_exceeded(case: tuple[Demand, float]) -> None:
     demand, capacity = case
     assert demand.spent(BalanceSic().rates(demand, capacity)) == pytest.approx(capacity)
 

@@ -134,6 +134,7 @@ def test_a_lost_entry_is_counted_again(spark: SparkSession, tmp_path: Path, batc
 def test_every_tuple_is_accounted_for_after_two_crashes(
     spark: SparkSession, tmp_path: Path, starter: list[str]
 ) -> None:
+    """Law 1, in three lives of one job: the second repeats a batch, the third counts one again."""
     with life(tmp_path, *starter) as process:
 
         def is_shedding_in_mid_batch() -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.spark.record.ledger import Entry, Ledger
 
@@ -87,3 +90,31 @@ def test_one_name_may_have_two_checkpoints() -> None:
     assert ledger.total("fares") == (400, 240, 160)
     assert ledger.batches("fares", "second") == {0}
     assert balances(ledger)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=6), st.data())
+def test_law_1_wherever_a_crash_cuts_the_file_the_account_is_made_whole(
+    arrivals: list[int], data: st.DataObject
+) -> None:
+    """What is missing afterwards is missed, and once it is counted again every tuple is there."""
+    batches = []
+    for number, arrived in enumerate(arrivals):
+        admitted = data.draw(st.integers(0, arrived))
+        batches.append(Entry("fares", number, "gate-0", 1, arrived, admitted, arrived - admitted))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.jsonl"
+        whole = Ledger(path)
+        whole.open("fares", "", 0)
+        for each in batches:
+            whole.record(each)
+        written = path.read_bytes()
+        path.write_bytes(written[: data.draw(st.integers(0, len(written)))])
+        again = Ledger(path)
+        again.open("fares", "", 0)
+        for each in batches:
+            if again.lacks("fares", "", each.batch):
+                again.record(each)
+        assert sorted(again, key=lambda each: each.batch) == batches
+        assert Ledger(path).total() == (sum(arrivals), *again.total()[1:])
+        assert balances(Ledger(path))
