@@ -16,9 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# pyarrow has no type stubs; what is used of a batch is stated by the protocol below.
-pa: Any = import_module("pyarrow")
-pc: Any = import_module("pyarrow.compute")
+from penstock import arrow as pa
 
 BLOCK_ROWS = 16_384
 POOL_BLOCKS = 8
@@ -33,7 +31,7 @@ class RecordBatch(Protocol):
     def slice(self, offset: int, length: int) -> RecordBatch: ...
 
 
-class Generator(Protocol):
+class RowGenerator(Protocol):
     """An endless stream in blocks of one size; `block(n)` depends on n and the seed alone."""
 
     @property
@@ -41,7 +39,7 @@ class Generator(Protocol):
     def block(self, number: int) -> RecordBatch: ...
 
 
-def blocks_between(made: Generator, start: int, stop: int) -> Iterator[RecordBatch]:
+def blocks_between(made: RowGenerator, start: int, stop: int) -> Iterator[RecordBatch]:
     """The rows [start, stop) of a generator, as slices of its blocks."""
     size = made.block(0).num_rows
     while start < stop:
@@ -219,7 +217,7 @@ class Rides(Pooled):
         return batch
 
 
-BUILT_IN: dict[str, Callable[..., Generator]] = {
+BUILT_IN: dict[str, Callable[..., RowGenerator]] = {
     "readings": Readings,
     "keyed": Keyed,
     "measurements": Measurements,
@@ -227,7 +225,7 @@ BUILT_IN: dict[str, Callable[..., Generator]] = {
 }
 
 
-def find_generator(spec: str) -> Callable[..., Generator]:
+def find_generator(spec: str) -> Callable[..., RowGenerator]:
     """The factory that `spec` names: one of `BUILT_IN`, or `package.module:callable`."""
     if spec in BUILT_IN:
         return BUILT_IN[spec]
@@ -243,18 +241,18 @@ def find_generator(spec: str) -> Callable[..., Generator]:
         raise ValueError(f"option 'generator': cannot load {spec!r}: {error}") from error
     if not callable(factory):
         raise ValueError(f"option 'generator': {spec!r} is not callable")
-    made: Callable[..., Generator] = factory
+    made: Callable[..., RowGenerator] = factory
     return made
 
 
-def generator_options(factory: Callable[..., Generator]) -> dict[str, Any]:
+def generator_options(factory: Callable[..., RowGenerator]) -> dict[str, Any]:
     """The options that a generator takes, with their defaults: its keyword parameters."""
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     return {p.name: p.default for p in signature(factory).parameters.values() if p.kind in named}
 
 
 @lru_cache(maxsize=4)
-def generator(spec: str, seed: int, options: tuple[tuple[str, str], ...]) -> Generator:
+def generator(spec: str, seed: int, options: tuple[tuple[str, str], ...]) -> RowGenerator:
     """A generator, built once a process. Texts become the type of the parameter's default."""
     factory = find_generator(spec)
     takes = generator_options(factory)
@@ -277,7 +275,8 @@ def _json(parts: Mapping[str, Any]) -> Any:
     pieces: list[Any] = ["{"]
     for literal, values in parts.items():
         pieces += [literal, pa.array(values).cast(pa.string())]
-    return pc.binary_join_element_wise(*pieces, "}", "")
+    compute = import_module("pyarrow.compute")
+    return compute.binary_join_element_wise(*pieces, "}", "")
 
 
 def _convert(name: str, text: str, default: object) -> object:

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructType, TimestampType
 
+from penstock import arrow as pa
 from penstock.hints import hint
 from penstock.sources.generators import (
     BUILT_IN,
@@ -24,7 +25,6 @@ from penstock.sources.generators import (
     find_generator,
     generator,
     generator_options,
-    pa,
 )
 from penstock.sources.recording import Recording, recording, version_of
 from penstock.sources.schedule import Profile
@@ -32,7 +32,7 @@ from penstock.units import seconds
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReplayOptions:
     """The options, checked. Hashable, because it is what worker processes cache by."""
 
     path: str | None = None
@@ -76,7 +76,7 @@ OPTIONS = [
 ]
 
 
-def parse(options: Mapping[str, str]) -> Settings:
+def parse(options: Mapping[str, str]) -> ReplayOptions:
     """Checks the options; a `ValueError` names the option and what to do."""
     given = {name.lower(): text for name, text in options.items()}
     if ("path" in given) == ("generator" in given):
@@ -85,7 +85,7 @@ def parse(options: Mapping[str, str]) -> Settings:
     takes = generator_options(find_generator(given["generator"])) if "generator" in given else {}
     _refuse_unknown(given, [*OPTIONS, *takes])
     own = {option.lower() for option in OPTIONS}
-    settings = Settings(
+    checked = ReplayOptions(
         path=given.get("path"),
         time=given.get("time"),
         generator=given.get("generator"),
@@ -99,9 +99,9 @@ def parse(options: Mapping[str, str]) -> Settings:
         seed=_count(given, "seed", 0) or 0,
         version=version_of(given.get("path")),
     )
-    _check_pace(settings)
-    _check_rows(settings)
-    return settings
+    _check_pace(checked)
+    _check_rows(checked)
+    return checked
 
 
 def parse_profile(text: str) -> Profile:
@@ -126,20 +126,20 @@ def _refuse_unknown(given: Mapping[str, str], known: Sequence[str]) -> None:
             raise ValueError(f"unknown option {name!r}: {hint(name, known)}")
 
 
-def _check_pace(settings: Settings) -> None:
-    if (settings.rate is None) == (settings.speed is None):
+def _check_pace(options: ReplayOptions) -> None:
+    if (options.rate is None) == (options.speed is None):
         raise ValueError("give one of the options 'rate' (tuples/s) and 'speed' (x real time)")
-    if settings.speed is not None and settings.time is None:
+    if options.speed is not None and options.time is None:
         raise ValueError("option 'speed': needs 'path' and 'time', the file's event-time column")
-    if settings.time is not None and settings.path is None:
+    if options.time is not None and options.path is None:
         raise ValueError("option 'time': a generated stream's event time is _arrival; leave it out")
 
 
-def _check_rows(settings: Settings) -> None:
+def _check_rows(options: ReplayOptions) -> None:
     """Everything that can be wrong with the rows is found before the first of them is needed."""
-    file = settings.file()
+    file = options.file()
     if file is None:
-        generator(settings.generator or "", settings.seed, settings.parameters)
+        generator(options.generator or "", options.seed, options.parameters)
         return
     names = file.schema.names
     for stamp in ("_arrival", "_offset"):

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.sources.generators import BLOCK_ROWS, RecordBatch, pa, pc
+from penstock import arrow as pa
+from penstock.sources.generators import BLOCK_ROWS, RecordBatch
 from penstock.sources.schedule import SECOND, Integers
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
@@ -88,7 +89,8 @@ class Recording:
         if lap and self.time is not None:
             place = batch.schema.get_field_index(self.time)
             field, column = batch.schema.field(place), batch.column(place)
-            later = pc.add_checked(column, _amount(lap * self.lap, field.type))
+            span = _amount(lap * self.lap, field.type)
+            later = import_module("pyarrow.compute").add_checked(column, span)
             shifted = batch.set_column(place, field, later)
         return shifted
 

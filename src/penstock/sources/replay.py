@@ -31,8 +31,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.sources.generators import RecordBatch, pa
-from penstock.sources.options import Settings, parse
+from penstock import arrow as pa
+from penstock.sources.generators import RecordBatch
+from penstock.sources.options import ReplayOptions, parse
 from penstock.sources.schedule import SECOND, Schedule
 
 if not TYPE_CHECKING:  # `typing.override` comes with Python 3.12
@@ -44,14 +45,14 @@ else:
 
 
 @lru_cache(maxsize=8)
-def schedule(settings: Settings, start: int) -> Schedule:
+def schedule(options: ReplayOptions, start: int) -> Schedule:
     """The schedule of a stream that started at `start` microseconds."""
-    file, pace = settings.file(), settings.speed or settings.rate or 0.0
-    rows = None if file is None or settings.loop else file.count
-    if file is None or settings.speed is None:
-        return Schedule(start, pace, settings.profile, rows=rows)
-    lap = file.lap if settings.loop else None
-    return Schedule(start, pace, settings.profile, marks=file.marks, lap=lap, rows=rows)
+    file, pace = options.file(), options.speed or options.rate or 0.0
+    rows = None if file is None or options.loop else file.count
+    if file is None or options.speed is None:
+        return Schedule(start, pace, options.profile, rows=rows)
+    lap = file.lap if options.loop else None
+    return Schedule(start, pace, options.profile, marks=file.marks, lap=lap, rows=rows)
 
 
 class ReplaySource(DataSource):
@@ -59,7 +60,7 @@ class ReplaySource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.settings = parse(options)
+        self.replay_options = parse(options)
 
     @classmethod
     @override
@@ -68,11 +69,11 @@ class ReplaySource(DataSource):
 
     @override
     def schema(self) -> StructType | str:
-        return self.settings.schema()
+        return self.replay_options.schema()
 
     @override
     def streamReader(self, schema: StructType) -> ReplayReader:
-        return ReplayReader(self.settings, schema)
+        return ReplayReader(self.replay_options, schema)
 
 
 class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,8 +84,8 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     so a range takes its start time from its end, which was logged, never from its beginning.
     """
 
-    def __init__(self, settings: Settings, schema: StructType) -> None:
-        self._settings = settings
+    def __init__(self, options: ReplayOptions, schema: StructType) -> None:
+        self._options = options
         self._schema = schema
         self._start: float | None = None
         self._until: int | None = None
@@ -97,7 +98,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._settings.max_rows
+        most = self._options.max_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @override
@@ -122,7 +123,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Contiguous ranges of nearly one size; none for an empty batch."""
         first, stop = start["offset"], end["offset"]
-        parts = min(self._settings.partitions, stop - first)
+        parts = min(self._options.partitions, stop - first)
         cuts = [first + (stop - first) * part // max(parts, 1) for part in range(parts + 1)]
         begun = _micros(end["start"])
         return [InputPartition((begun, low, high)) for low, high in pairwise(cuts)]
@@ -131,15 +132,15 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         begun, first, stop = partition.value
         layout = to_arrow_schema(self._schema, timezone="UTC")
-        arrivals = schedule(self._settings, begun).arrival_of
-        for batch in self._settings.rows(first, stop):
+        arrivals = schedule(self._options, begun).arrival_of
+        for batch in self._options.rows(first, stop):
             offsets = np.arange(first, first + batch.num_rows, dtype=np.int64)
             stamps = {"_arrival": pa.array(arrivals(offsets)), "_offset": pa.array(offsets)}
             yield _arranged(batch, stamps, layout)
             first += batch.num_rows
 
     def _arrived(self, start: float, now: int) -> int:
-        return schedule(self._settings, _micros(start)).offset_at(now)
+        return schedule(self._options, _micros(start)).offset_at(now)
 
 
 def _arranged(batch: RecordBatch, stamps: Mapping[str, Any], layout: Any) -> RecordBatch:

@@ -1,0 +1,83 @@
+"""What a Python worker loads before it runs a guarded task, or reads a ``replay`` source.
+
+Arrow itself loads pandas, where it is installed, as soon as somebody makes an array of Python
+values. So these tests look before a worker makes its first array.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.sources.replay import replay
+from penstock.spark.site import Site
+from tests.spark.support import file_stream, write_batches
+
+HEAVY = ("pandas", "penstock.spark", "penstock.lab", "penstock.policy", "penstock.sql")
+"""None of these may be loaded in a worker. Spark's own worker loads PyArrow."""
+EXECUTOR_SIDE = ("penstock.guard.task", "penstock.sources.replay")
+
+
+def heavy(modules: list[str]) -> list[str]:
+    return [m for m in modules if f"{m}.".startswith(tuple(f"{name}." for name in HEAVY))]
+
+
+@pytest.mark.parametrize("module", EXECUTOR_SIDE)
+def test_executor_side_modules_load_little(module: str) -> None:
+    code = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = json.loads(told.stdout)
+    assert module in modules
+    assert heavy(modules) == []
+    assert "pyarrow" not in modules
+
+
+@pytest.fixture
+def fresh_workers(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """A session whose next queries get Python workers of their own, since Spark uses a worker again
+    only for functions with the same environment."""
+    monkeypatch.setitem(spark.sparkContext.environment, "PENSTOCK_TEST_WORKERS", uuid4().hex)
+    return spark
+
+
+def test_a_guarded_task_loads_little(fresh_workers: SparkSession, tmp_path: Path) -> None:
+    def loaded(row: Mapping[str, Any]) -> list[str]:
+        del row
+        return sorted(sys.modules)
+
+    stream = file_stream(fresh_workers, write_batches(tmp_path, [{"kind": ["a"]}]))
+    with Site(fresh_workers, interval="200ms") as site:
+        guarded = site.guard(stream, loaded, key="kind", wait="1h", output="modules array<string>")
+        query = guarded.writeStream.format("memory").queryName("guard_imports")
+        assert query.trigger(availableNow=True).start().awaitTermination(60)
+    (row,) = fresh_workers.table("guard_imports").collect()
+    assert "penstock.guard.task" in row["modules"]
+    assert heavy(row["modules"]) == []
+
+
+def test_reading_a_replay_source_loads_little(fresh_workers: SparkSession) -> None:
+    stream = replay(
+        fresh_workers,
+        generator="tests.sources.loaded_modules:LoadedModules",
+        rate=1000,
+        maxRowsPerTrigger=1,
+        partitions=1,
+    )
+    query = stream.writeStream.format("memory").queryName("replay_imports").start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    row = fresh_workers.table("replay_imports").first()
+    assert row is not None
+    modules = row["modules"].split()
+    assert "penstock.sources.replay" in modules
+    assert heavy(modules) == []
