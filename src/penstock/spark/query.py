@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Batch, Count, Stratum, Upcoming
 from penstock.spark.gate.columns import REST, Gate
-from penstock.spark.guard import Guard
+from penstock.spark.guard_driver import Guard
 from penstock.spark.progress import Progress, counts_rows, whole_numbers
 
 COUNT_EVERY = 64

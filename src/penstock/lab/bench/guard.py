@@ -28,13 +28,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Bools, Floats, Ints
-from penstock.guard.admission import Admission, Function, GuardPlan, Rows
-from penstock.guard.sketch import Words
+from penstock.guard.admission import Admission, Function, Rows
+from penstock.guard.guard_plan import GuardPlan
+from penstock.guard.hashes import Words
 from penstock.guard.task import MakeAdmission, with_costs
 from penstock.lab.bench import harness as h
 from penstock.sources.generators import Readings
 from penstock.sources.replay import replay
-from penstock.spark.guard import Guard
+from penstock.spark.guard_driver import Guard
 
 Value = TypeVar("Value")
 CORES = 2
@@ -91,7 +92,7 @@ class Given:
         return sum(int(tuples) for tuples, _ in lines), first
 
 
-class StrawMan(Admission):
+class StrawManAdmission(Admission):
     """Foresees a tuple's wait from the mean cost of all before it, and looks at no clock.
 
     The cores are one operator to it that is so many times as fast.
@@ -100,12 +101,12 @@ class StrawMan(Admission):
     def __init__(
         self,
         function: Function,
-        orders: GuardPlan,
+        plan: GuardPlan,
         clock: Callable[[], float],
         mean: float,
         given: Given,
     ) -> None:
-        super().__init__(function, orders, clock, costs=lambda keys: np.full(keys.size, mean))
+        super().__init__(function, plan, clock, costs=lambda keys: np.full(keys.size, mean))
         self._each, self._given = mean / CORES, given
         self._since_epoch = time.time() - clock()
         self._foreseen = 0.0
@@ -115,25 +116,25 @@ class StrawMan(Admission):
     ) -> tuple[list[int], list[Any]]:
         first = float(arrived.min()) + self._since_epoch
         before, began = self._given.so_far(first)
-        already = self.tally.kept
+        already = self.report.admitted
         # Ĉ without what this task keeps, in the time of its clock
         self._foreseen = began - self._since_epoch + (before - already) * self._each
         answer = super().admit(rows, keys, arrived, strata)
-        self._given.add(self.tally.kept - already, first)
+        self._given.add(self.report.admitted - already, first)
         return answer
 
     def waits(self, now: float, arrived: Floats) -> Floats:
         del now
-        own = self._each * (self.tally.kept + np.arange(arrived.size))
+        own = self._each * (self.report.admitted + np.arange(arrived.size))
         return np.maximum(self._foreseen + own - arrived, 0.0)
 
-    def _all_welcome(self, waits: Floats) -> bool:
+    def _admits_all(self, waits: Floats) -> bool:
         """The paper's CHECK, of foreseen waits; the usual limit would follow the real ones."""
-        return bool(waits.max() <= self.orders.threshold)
+        return bool(waits.max() <= self.plan.threshold)
 
-    def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
-        del tolls
-        return np.asarray(waits <= self.orders.threshold)
+    def _admits(self, waits: Floats, imposed: Floats) -> Bools:
+        del imposed
+        return np.asarray(waits <= self.plan.threshold)
 
 
 class Exact:
@@ -265,7 +266,7 @@ def _compare(
     key, rate = keys["learnt"], CORES / mean
     idle = stream(0.3 * rate)
     _, calm = _guarded(spark, idle, function, key, None, 3600.0, seconds / 3, "calibration")
-    latency = SLACK * calm["mean_wait_ms"] / 1000
+    wait = SLACK * calm["mean_wait_ms"] / 1000
     found: dict[str, Any] = {}
     with TemporaryDirectory() as directory:
         given = Given(Path(directory) / "given")
@@ -273,11 +274,11 @@ def _compare(
             "learnt": None,
             "exact": with_costs(exact),
             "average": with_costs(lambda keys: np.full(keys.size, mean)),
-            "straw man": partial(StrawMan, mean=mean, given=given),
+            "straw man": partial(StrawManAdmission, mean=mean, given=given),
         }
         for name, key in keys.items():
             guard, found[name] = _guarded(
-                spark, stream(rate), function, key, make[name], latency, seconds * EACH, name
+                spark, stream(rate), function, key, make[name], wait, seconds * EACH, name
             )
             if guards is not None:
                 guards[name] = guard
@@ -286,7 +287,7 @@ def _compare(
     straw = found["straw man"]["mean_completion_ms"] / best
     return {
         "rate": rate,
-        "latency_ms": 1000 * latency,
+        "wait_ms": 1000 * wait,
         "calibration": calm,
         **found,
         "learnt_over_exact": learnt,
@@ -304,14 +305,14 @@ def _guarded(
     function: Function,
     key: str,
     make: MakeAdmission | None,
-    latency: float,
+    wait: float,
     seconds: float,
     name: str,
 ) -> tuple[Guard, dict[str, Any]]:
     """What a guard did in the second half of its run, when all is warm."""
     with h.gated_site(spark) as site:
         guarded = site._guards.add(
-            stream, function, (), key=key, latency=latency, arrival="_arrival", make=make
+            stream, function, (), key=key, wait=wait, arrival="_arrival", make=make
         )
         (guard,) = site._guards
         if "cost" in guarded.columns:  # what the tuples are to take, so that one sees what they do

@@ -116,7 +116,7 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
         if knows == "average cost":
             site._controller = Published
         # the guard itself sheds nothing here: it only says what tuples cost
-        guarded = site._guards.add(gated, work, gates, key="query", latency="1h", inputs=["query"])
+        guarded = site._guards.add(gated, work, gates, key="query", wait="1h", inputs=["query"])
         query = h.run_for(
             lambda directory: site.start(h.sink(guarded, directory), query="both"),
             seconds,

@@ -38,7 +38,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
         def start_guarded(stream: DataFrame, directory: str) -> StreamingQuery:
             frame = site.guard(
-                stream.select("key"), ten_microseconds, key="key", latency="1h", inputs=["key"]
+                stream.select("key"), ten_microseconds, key="key", wait="1h", inputs=["key"]
             )
             return h.sink(frame, directory).trigger(processingTime=h.TRIGGER).start()
 
