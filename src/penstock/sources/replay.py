@@ -1,4 +1,4 @@
-"""The `replay` source: a file, or a generated stream, as a live stream that waits for nobody.
+"""The `replay` source makes a file, or a generated stream, a live stream that waits for nobody.
 
 The rule: *when* row n arrives is a pure function of the start time, the pace and the profile
 (`penstock.sources.schedule`), and *what* it is depends on n alone (`penstock.sources.generators`,
@@ -46,7 +46,7 @@ else:
 
 @lru_cache(maxsize=8)
 def schedule(options: ReplayOptions, start: int) -> Schedule:
-    """The schedule of a stream that started at `start` microseconds."""
+    """Returns the schedule of a stream that started at `start` microseconds."""
     file, pace = options.file(), options.speed or options.rate or 0.0
     rows = None if file is None or options.loop else file.count
     if file is None or options.speed is None:
@@ -56,7 +56,7 @@ def schedule(options: ReplayOptions, start: int) -> Schedule:
 
 
 class ReplaySource(DataSource):
-    """`spark.readStream.format("replay")`. Options are checked here, when the stream is loaded."""
+    """What `spark.readStream.format("replay")` loads; it checks the options at once."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -77,10 +77,10 @@ class ReplaySource(DataSource):
 
 
 class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's questions, answered from the schedule.
+    """Answers Spark's questions from the schedule.
 
     An offset is `{"start": seconds, "offset": n}`: the checkpoint carries the start time, which is
-    all the state there is. Spark asks for the initial offset again when the first batch is retried;
+    all the state there is. Spark asks for the initial offset again when it retries the first batch;
     so a range takes its start time from its end, which was logged, never from its beginning.
     """
 
@@ -114,14 +114,14 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What has arrived by now, for the backlog in the query's progress."""
+        """Returns what has arrived by now, for the backlog in the query's progress."""
         if self._start is None:
             return None
         return {"start": self._start, "offset": self._arrived(self._start, _now())}
 
     @override
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Contiguous ranges of nearly one size; none for an empty batch."""
+        """Returns contiguous ranges of nearly one size; none for an empty batch."""
         first, stop = start["offset"], end["offset"]
         parts = min(self._options.partitions, stop - first)
         cuts = [first + (stop - first) * part // max(parts, 1) for part in range(parts + 1)]
@@ -144,7 +144,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _arranged(batch: RecordBatch, stamps: Mapping[str, Any], layout: Any) -> RecordBatch:
-    """The columns in the order and the types of `layout`, which Spark compares exactly."""
+    """Returns the columns in the order and the types of `layout`, which Spark compares exactly."""
     columns = [
         (stamps[field.name] if field.name in stamps else batch.column(field.name)).cast(field.type)
         for field in layout
@@ -180,7 +180,7 @@ def replay(
     seed: int = 0,
     **options: object,
 ) -> DataFrame:
-    """A replayed stream as a DataFrame; raises `ValueError` for options that cannot work.
+    """Returns a replayed stream as a DataFrame; a `PenstockError` names an option that cannot work.
 
     `options` takes `maxRowsPerTrigger` and what the generator takes (`keys`, `skew`, `queries`).
     """
