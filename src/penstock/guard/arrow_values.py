@@ -1,9 +1,12 @@
-"""Does a value survive its way into an Arrow column? Arrow changes some values without a word.
+"""Arrow columns of values: between NumPy and Arrow, and whether a value survives its way.
 
-Arrow cuts off a fraction in an integer column, makes a number that is too large for single
-precision infinite, leaves out a field that a structure does not have, takes named values by their
-order, a text for a list of letters, a number for a time, and a time for a date. A guard counts all
-of these as answers that do not fit.
+Arrow's own conversions load pandas where it is installed, which takes longer than all that a guard
+does. So numbers go between NumPy and Arrow by their buffers.
+
+Arrow changes some values without a word. It cuts off a fraction in an integer column, makes a
+number that is too large for single precision infinite, leaves out a field that a structure does not
+have, takes named values by their order, a text for a list of letters, a number for a time, and a
+time for a date. A guard counts all of these as answers that do not fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +14,53 @@ from datetime import date, datetime, timedelta
 from math import isclose, isnan
 from typing import Any
 
+import numpy as np
+
 from penstock import arrow
+from penstock.core.types import Floats, Ints
 
 SINGLE_PRECISION_TOLERANCE = 1e-6
 """A number may differ by this share from what single precision makes of it."""
+
+
+def numbers_in(column: Any) -> Any:
+    """Returns a column of 64-bit numbers as a NumPy array; what is null there is anything here.
+
+    >>> numbers_in(arrow.array([1.5, 2.5, None]))[:2].tolist()
+    [1.5, 2.5]
+    """
+    kind = np.float64 if arrow.types.is_floating(column.type) else np.int64
+    return np.frombuffer(column.buffers()[1], kind, len(column), 8 * column.offset)
+
+
+def valid_in(column: Any) -> Any:
+    """Returns which values of a column are not null, as a NumPy array.
+
+    >>> valid_in(arrow.array([1.5, None, 2.5]).slice(1)).tolist()
+    [False, True]
+    """
+    bitmap = column.buffers()[0]
+    if bitmap is None:
+        return np.ones(len(column), dtype=bool)
+    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), bitorder="little")
+    return bits[column.offset : column.offset + len(column)].astype(bool)
+
+
+def column_of(values: list[Any], kind: Any) -> Any:
+    """Returns values as a column of an Arrow type; Arrow raises where one cannot become it."""
+    if arrow.types.is_float64(kind) and all(type(value) is float for value in values):
+        return column_of_numbers(np.array(values, dtype=np.float64))
+    return arrow.array(values, kind)
+
+
+def column_of_numbers(numbers: Floats | Ints) -> Any:
+    """Returns a NumPy array of 64-bit numbers as a column, without a copy.
+
+    >>> column_of_numbers(np.array([3, 4])).to_pylist()
+    [3, 4]
+    """
+    kind = arrow.float64() if numbers.dtype.kind == "f" else arrow.int64()
+    return arrow.Array.from_buffers(kind, numbers.size, [None, arrow.py_buffer(numbers)])
 
 
 def is_lossy(kind: Any) -> bool:

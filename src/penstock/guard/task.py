@@ -69,14 +69,16 @@ class Task:
         """Returns when the tuples began to wait, in the time of the admission's clock."""
         arrived = np.full(batch.num_rows, began)
         if self.arrival:
-            moments = batch.column(ARRIVED).to_numpy(zero_copy_only=False) - (epoch - began)
-            np.copyto(arrived, moments, where=~np.isnan(moments))
+            column = batch.column(ARRIVED)
+            moments = arrow_values.numbers_in(column) - (epoch - began)
+            known = arrow_values.valid_in(column) & ~np.isnan(moments)
+            np.copyto(arrived, moments, where=known)
         return arrived
 
     def _answered(self, batch: Any, admission: Admission, arrived: Floats) -> Any:
         """Returns the admitted rows of a batch with what the function answered."""
-        strata = batch.column(STRATUM).to_numpy(zero_copy_only=False) if self.strata else None
-        keys = batch.column(KEY).to_numpy(zero_copy_only=False).view(np.uint64)
+        strata = arrow_values.numbers_in(batch.column(STRATUM)) if self.strata else None
+        keys = arrow_values.numbers_in(batch.column(KEY)).view(np.uint64)
         places, results = admission.admit(
             partial(_rows, batch.select(list(self.inputs))), keys, arrived, strata
         )
@@ -98,7 +100,7 @@ class Task:
 
     def _column(self, results: list[Any]) -> Any:
         """Returns the results as an Arrow column; an answer that would be changed is an error."""
-        column = arrow.array(results, self.output.type)
+        column = arrow_values.column_of(results, self.output.type)
         if arrow_values.is_lossy(column.type):
             for result, stored in zip(results, column.to_pylist(), strict=True):
                 if not arrow_values.survives(result, stored):
@@ -123,7 +125,8 @@ class Task:
         """Returns the rows at these places, without the guard's own columns, and the answers."""
         admitted = batch.select(list(self.columns))
         if len(places) < batch.num_rows:
-            admitted = admitted.take(arrow.array(places, arrow.int64()))
+            where = np.array(places, dtype=np.int64)
+            admitted = admitted.take(arrow_values.column_of_numbers(where))
         schema = admitted.schema.append(self.output)
         return arrow.RecordBatch.from_arrays([*admitted.columns, answers], schema=schema)
 
@@ -134,7 +137,7 @@ def _rows(batch: Any, places: Ints) -> list[Any]:
     if int(places[-1]) - first + 1 == size:
         part = batch.slice(first, size)
     else:
-        part = batch.take(arrow.array(places))
+        part = batch.take(arrow_values.column_of_numbers(places))
     rows: list[Any] = part.to_pylist()
     return rows
 

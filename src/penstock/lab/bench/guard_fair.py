@@ -28,7 +28,8 @@ from penstock.core.cost import DisspCost, ThreeTermCost
 from penstock.core.state import Job, State
 from penstock.core.types import Upcoming
 from penstock.lab.bench import harness as h
-from penstock.lab.bench.guard import CORES, busy
+from penstock.lab.bench.guard import busy
+from penstock.lab.bench.guard_rivals import CORES
 from penstock.spark.site import Site
 
 COSTS = {"cheap": 0.0004, "dear": 0.004}
