@@ -1,8 +1,9 @@
 """What a Python worker loads in order to run a guarded task, or to read a ``replay`` source.
 
-Arrow itself loads pandas, where it is installed, when it makes an array of Python values. A guard
-whose answers are floats does without that; a replayed stream does not, so there the test looks
-before a worker makes its first array.
+Arrow itself loads pandas, where it is installed, when it makes an array of Python values, or a
+Python value of a timestamp. A guard whose answers are floats, and whose inputs have no timestamp,
+does without that; a replayed stream does not, so there the test looks before a worker makes its
+first array.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def test_a_guarded_task_loads_little(fresh_workers: SparkSession, tmp_path: Path
     long_ago = sf.when(sf.col("n") % 3 == 0, sf.lit("2001-01-01").cast("timestamp"))
     stream = file_stream(fresh_workers, write_batches(tmp_path, batches)).withColumn("at", long_ago)
     with Site(fresh_workers, interval="200ms") as site:
-        guarded = site.guard(stream, loaded, key="kind", wait="1h", arrival="at")
+        guarded = site.guard(stream, loaded, key="kind", wait="1h", arrival="at", inputs=["n"])
         query = guarded.writeStream.format("noop").trigger(availableNow=True).start()
         assert query.awaitTermination(60)
         (report,) = site.report()["guards"]
