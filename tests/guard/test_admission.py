@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from penstock.core.types import Floats, Ints
-from penstock.guard.admission import Admission, GuardPlan, TaskReport
-from penstock.guard.sketch import Sketch, Words, fingerprints
+from penstock.guard.admission import Admission
+from penstock.guard.guard_plan import GuardPlan
+from penstock.guard.hashes import Words, fingerprints
+from penstock.guard.sketch import Sketch
+from penstock.guard.task_report import TaskReport
 
 COSTS = np.array([0.001, 0.005, 0.025])
 
@@ -36,16 +39,17 @@ def _batches(
     costs: Floats,
     threshold: float,
     noise: float = 0.0,
-    told: bool = False,
+    known_costs: bool = False,
 ) -> tuple[list[TaskReport], GuardPlan]:
     """Micro-batches as Spark runs them: each takes what arrived while the one before it ran.
 
-    Tuples of a key differ in cost by ``noise``, and ``told`` ones know the key's mean.
+    Tuples of a key differ in cost by ``noise``, and with ``known_costs`` an
+    admission knows the mean of each key.
     """
     rng, clock = np.random.default_rng(seed), Clock()
-    orders = GuardPlan(threshold, sketch=Sketch(0.01))
+    plan = GuardPlan(threshold, sketch=Sketch(0.01))
     gap = float(costs.mean()) / overload
-    tallies: list[TaskReport] = []
+    reports: list[TaskReport] = []
     arrival, end = clock.now, clock.now + seconds
 
     def function(row: int) -> int:
@@ -63,34 +67,34 @@ def _batches(
         clock.now = max(clock.now, float(arrived[-1]))
         arrival += gap * count
         rows = rng.integers(0, costs.size, count)
-        admission = Admission(function, orders, clock, costs=means if told else None)
+        admission = Admission(function, plan, clock, costs=means if known_costs else None)
         places, results = admission.admit(_made(rows), fingerprints(rows), arrived, rows)
         assert results == (rows[places] * 10).tolist()
-        assert admission.tally.arrived == count
-        tallies.append(admission.tally)
-        orders = orders.after(admission.tally, 1)
-    return tallies, orders
+        assert admission.report.arrived == count
+        reports.append(admission.report)
+        plan = plan.after(admission.report, 1)
+    return reports, plan
 
 
 @pytest.mark.parametrize("overload", [1.0, 1.5, 4.0])
 def test_the_average_wait_comes_to_the_threshold(overload: float) -> None:
-    tallies, _ = _batches(60.0, overload, 1, COSTS, 0.2)
-    late = tallies[len(tallies) // 4 :]
-    assert sum(t.waited for t in late) / sum(t.kept for t in late) <= 0.2 * 1.05
-    assert sum(t.kept for t in late) > 0
+    reports, _ = _batches(60.0, overload, 1, COSTS, 0.2)
+    late = reports[len(reports) // 4 :]
+    assert sum(t.waited for t in late) / sum(t.admitted for t in late) <= 0.2 * 1.05
+    assert sum(t.admitted for t in late) > 0
 
 
 def test_nothing_is_shed_without_overload() -> None:
-    tallies, _ = _batches(30.0, 0.5, 2, COSTS, 0.2)
-    assert sum(t.shed for t in tallies[2:]) == 0
+    reports, _ = _batches(30.0, 0.5, 2, COSTS, 0.2)
+    assert sum(t.shed for t in reports[2:]) == 0
 
 
 def test_the_dear_ones_go_first() -> None:
     """At overload 2 the classes of 1 and 5 ms fit in whole, so they should nearly all stay."""
-    tallies, _ = _batches(60.0, 2.0, 3, COSTS, 0.2)
+    reports, _ = _batches(60.0, 2.0, 3, COSTS, 0.2)
     kept: dict[int, int] = {}
-    for tally in tallies[len(tallies) // 4 :]:
-        for stratum, (count, _) in tally.strata.items():
+    for report in reports[len(reports) // 4 :]:
+        for stratum, (count, _) in report.timed.items():
             kept[stratum] = kept.get(stratum, 0) + count
     assert kept[0] == pytest.approx(kept[1], rel=0.05)
     assert kept[2] < 0.5 * kept[0]
@@ -100,9 +104,9 @@ def test_the_dear_ones_go_first() -> None:
 def test_it_sheds_little_more_than_the_dearest(scale: float) -> None:
     """Of what has to go, so few tuples as can be; whatever the scale of costs and threshold."""
     threshold = max(0.3, 60 * scale * COSTS[2] / 5)
-    tallies, _ = _batches(60.0 * max(scale, 0.25), 2.0, 5, scale * COSTS, threshold)
-    late = tallies[len(tallies) // 3 :]
-    arrived, kept = (sum(getattr(t, name) for t in late) for name in ("arrived", "kept"))
+    reports, _ = _batches(60.0 * max(scale, 0.25), 2.0, 5, scale * COSTS, threshold)
+    late = reports[len(reports) // 3 :]
+    arrived, kept = (sum(getattr(t, name) for t in late) for name in ("arrived", "admitted"))
     load = arrived * scale * COSTS.mean()
     excess = load - sum(t.busy for t in late)
     fewest = excess / (scale * COSTS[2])  # of the dearest class, of which there are enough
@@ -111,7 +115,7 @@ def test_it_sheds_little_more_than_the_dearest(scale: float) -> None:
 
 
 def test_a_dear_key_that_turns_up_in_a_calm_is_not_shed() -> None:
-    clock, orders = Clock(), GuardPlan(1.0, sketch=Sketch(0.01))
+    clock, plan = Clock(), GuardPlan(1.0, sketch=Sketch(0.01))
 
     def function(row: int) -> int:
         clock.now += (0.001, 0.1)[row]
@@ -119,56 +123,56 @@ def test_a_dear_key_that_turns_up_in_a_calm_is_not_shed() -> None:
 
     for _ in range(5):
         for row in (0, 0, 0, 1):
-            admission = Admission(function, orders, clock)
+            admission = Admission(function, plan, clock)
             rows = np.full(3, row)
             places, _ = admission.admit(_made(rows), fingerprints(rows), np.full(3, clock.now))
             assert len(places) == 3
-            orders = orders.after(admission.tally, 1)
+            plan = plan.after(admission.report, 1)
 
 
 def test_a_hiccup_before_a_dear_key_turns_up_sheds_nothing() -> None:
     """The limit has just left its top, and now there is a key a thousand times as dear."""
-    clock, orders = Clock(), GuardPlan(0.5, sketch=Sketch(0.01))
+    clock, plan = Clock(), GuardPlan(0.5, sketch=Sketch(0.01))
 
     def function(row: int) -> int:
         clock.now += (0.001, 1.0)[row]
         return row
 
     for row, late in ((1, 0.6), (0, 0.0), (0, 0.0), (1, 0.0), (0, 0.0)):
-        admission = Admission(function, orders, clock)
+        admission = Admission(function, plan, clock)
         rows = np.array([row])
         places, _ = admission.admit(_made([row]), fingerprints(rows), np.array([clock.now - late]))
         assert len(places) == 1
-        orders = replace(orders.after(admission.tally, 1), trial=-1.0)
+        plan = replace(plan.after(admission.report, 1), trial=-1.0)
 
 
 def test_one_tuple_from_long_ago_does_not_close_the_door() -> None:
     """Late data has waited for hours, and says nothing about the load."""
-    clock, orders = Clock(), GuardPlan(1.0, sketch=Sketch(0.01))
+    clock, plan = Clock(), GuardPlan(1.0, sketch=Sketch(0.01))
     for arrived in (0.0, -1e6, 0.0):
-        admission = Admission(lambda row: row, orders, clock)
+        admission = Admission(lambda row: row, plan, clock)
         moments = np.full(10, clock.now)
         moments[4] += arrived
         places, _ = admission.admit(_made(list(range(10))), fingerprints(np.arange(10)), moments)
         assert len(places) == (10 if arrived == 0.0 else 9)
-        orders = orders.after(admission.tally, 1)
+        plan = plan.after(admission.report, 1)
 
 
 def test_costs_are_learnt() -> None:
-    _, orders = _batches(20.0, 1.2, 4, COSTS, 0.2)
-    assert np.allclose(orders.sketch.costs(fingerprints(np.arange(3))), COSTS, rtol=0.05)
+    _, plan = _batches(20.0, 1.2, 4, COSTS, 0.2)
+    assert np.allclose(plan.sketch.costs(fingerprints(np.arange(3))), COSTS, rtol=0.05)
 
 
 def test_who_learns_sheds_as_little_as_who_is_told_the_mean_of_each_key() -> None:
     """What is in a key is learnt to the full; what is not, nobody can know."""
     shed = {}
-    for told in (False, True):
+    for known_costs in (False, True):
         late = [
-            tally
+            report
             for seed in range(4)
-            for tally in _batches(40.0, 1.5, seed, COSTS, 0.3, noise=0.8, told=told)[0][10:]
+            for report in _batches(40.0, 1.5, seed, COSTS, 0.3, 0.8, known_costs)[0][10:]
         ]
-        shed[told] = sum(t.shed for t in late) / sum(t.arrived for t in late)
+        shed[known_costs] = sum(t.shed for t in late) / sum(t.arrived for t in late)
     assert shed[True] > 0.05
     assert shed[False] <= shed[True] + 0.02
 
@@ -193,12 +197,12 @@ def test_a_fast_function_is_timed_in_blocks() -> None:
     )
     assert len(places) == 20_000
     assert calls < 0.25 * 20_000
-    assert admission.tally.sketch.tuples < 20_000 / 4
-    assert admission.tally.sketch.mean == pytest.approx(1e-5)
+    assert admission.report.sketch.tuples < 20_000 / 4
+    assert admission.report.sketch.mean == pytest.approx(1e-5)
 
 
 def test_only_rows_that_are_kept_are_made_and_making_them_is_part_of_their_cost() -> None:
-    clock, orders, made = Clock(), GuardPlan(0.1, 0.1, Sketch(0.01), trial=-1.0), 0
+    clock, plan, made = Clock(), GuardPlan(0.1, 0.1, Sketch(0.01), trial=-1.0), 0
 
     def rows(places: Ints) -> list[int]:
         nonlocal made
@@ -206,11 +210,11 @@ def test_only_rows_that_are_kept_are_made_and_making_them_is_part_of_their_cost(
         clock.now += 0.02 * places.size
         return [0] * places.size
 
-    admission = Admission(lambda row: row, orders, clock)
+    admission = Admission(lambda row: row, plan, clock)
     places, _ = admission.admit(rows, fingerprints(np.zeros(50, dtype=int)), np.full(50, clock.now))
     assert made == len(places) < 50
-    assert admission.tally.sketch.mean == pytest.approx(0.02)
-    assert admission.tally.busy == pytest.approx(0.02 * made)
+    assert admission.report.sketch.mean == pytest.approx(0.02)
+    assert admission.report.busy == pytest.approx(0.02 * made)
 
 
 def test_errors_are_skipped_and_counted_or_raised() -> None:
@@ -221,8 +225,8 @@ def test_errors_are_skipped_and_counted_or_raised() -> None:
     admission = Admission(function, GuardPlan(1.0), Clock(), skip_errors=True)
     places, results = admission.admit(_made([0, 1, 2, 0]), keys, arrived)
     assert (places, results) == ([1, 2], [1.0, 0.5])
-    assert (admission.tally.kept, admission.tally.failed, admission.tally.shed) == (2, 2, 0)
-    assert admission.tally.error == "ZeroDivisionError: division by zero"
+    assert (admission.report.admitted, admission.report.failed, admission.report.shed) == (2, 2, 0)
+    assert admission.report.error == "ZeroDivisionError: division by zero"
     with pytest.raises(ZeroDivisionError):
         Admission(function, GuardPlan(1.0), Clock()).admit(_made([0]), keys[:1], arrived[:1])
 
@@ -240,8 +244,8 @@ def test_a_task_on_trial_learns_although_its_tuples_are_all_late() -> None:
 def test_what_a_key_cost_once_is_forgotten() -> None:
     """A model that took 5 s to load, and then is the cheapest of all, under overload."""
     rng, clock = np.random.default_rng(0), Clock()
-    orders = GuardPlan(0.5, 0.9, Sketch(0.01))
-    orders.sketch.update(fingerprints([7]), np.array([5.0]))
+    plan = GuardPlan(0.5, 0.9, Sketch(0.01))
+    plan.sketch.update(fingerprints([7]), np.array([5.0]))
     kept = []
 
     def function(row: int) -> int:
@@ -255,9 +259,9 @@ def test_what_a_key_cost_once_is_forgotten() -> None:
         arrived = np.linspace(arrival, clock.now, count)
         arrival = clock.now
         trial = rng.random() if batch % 2 == 0 else -1.0
-        admission = Admission(function, replace(orders, trial=trial), clock)
+        admission = Admission(function, replace(plan, trial=trial), clock)
         _, results = admission.admit(_made(rows), fingerprints(rows), arrived)
-        orders = orders.after(admission.tally, 1)
+        plan = plan.after(admission.report, 1)
         kept.append((results.count(7), int((rows == 7).sum())))
     ran, came = np.array(kept[-100:]).sum(axis=0)
     assert ran > 0.9 * came
@@ -265,16 +269,16 @@ def test_what_a_key_cost_once_is_forgotten() -> None:
 
 def test_a_limit_that_many_tasks_move_a_little_moves() -> None:
     """64 of them side by side, and each moves it by a thousandth of the way."""
-    orders = GuardPlan(1.0, sketch=Sketch(0.01))
+    plan = GuardPlan(1.0, sketch=Sketch(0.01))
     for _ in range(64):
-        orders = orders.after(TaskReport(Sketch(0.01), kept=1, moved=-0.05 * orders.top), 64)
-    assert orders.limit == pytest.approx(0.95 * orders.top)
+        plan = plan.after(TaskReport(Sketch(0.01), admitted=1, moved=-0.05 * plan.top), 64)
+    assert plan.limit == pytest.approx(0.95 * plan.top)
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_small_tasks_do_not_let_the_wait_grow(size: int) -> None:
     """A source that gives a row or three at a time, and twice as many as can be done."""
-    clock, orders, last = Clock(), GuardPlan(0.2, sketch=Sketch(0.01)), -1.0
+    clock, plan, last = Clock(), GuardPlan(0.2, sketch=Sketch(0.01)), -1.0
     rows, gap, kept, waited = np.zeros(size, dtype=int), 0.005, 0, 0.0
 
     def function(row: int) -> int:
@@ -286,32 +290,32 @@ def test_small_tasks_do_not_let_the_wait_grow(size: int) -> None:
         trial = 0.0 if clock.now - last >= 0.2 else -1.0
         last = last if trial else clock.now
         clock.now = max(clock.now, arrival)
-        admission = Admission(function, replace(orders, trial=trial), clock)
+        admission = Admission(function, replace(plan, trial=trial), clock)
         arrived = np.asarray(arrival + gap * np.arange(size), dtype=np.float64)
         admission.admit(_made(rows), fingerprints(rows), arrived)
-        orders = orders.after(admission.tally, 1)
+        plan = plan.after(admission.report, 1)
         arrival += gap * size
         if batch > 2000:
-            kept, waited = kept + admission.tally.kept, waited + admission.tally.waited
+            kept, waited = kept + admission.report.admitted, waited + admission.report.waited
     assert 0.5 * 0.2 < waited / kept <= 1.05 * 0.2
 
 
 def test_a_limit_that_is_too_low_rises_again() -> None:
-    """Where a change of costs leaves it below every toll, though nobody waits."""
+    """Where a change of costs leaves it below every imposed wait, though nobody waits."""
     sketch, clock = Sketch(0.01), Clock()
     rows = np.arange(20)
     sketch.update(fingerprints(rows), np.full(20, 0.01))
-    orders = GuardPlan(1.0, 1.0, sketch)
+    plan = GuardPlan(1.0, 1.0, sketch)
 
     def function(row: int) -> int:
         clock.now += 0.01
         return row
 
     for _ in range(60):
-        admission = Admission(function, orders, clock)
+        admission = Admission(function, plan, clock)
         arrived = np.full(20, clock.now - 0.5)
         places, _ = admission.admit(_made(rows), fingerprints(rows), arrived)
-        orders = orders.after(admission.tally, 1)
+        plan = plan.after(admission.report, 1)
     assert len(places) == 20
 
 
@@ -330,7 +334,7 @@ def test_known_costs_replace_what_is_learnt() -> None:
     assert len(places) == 1  # and 0.5 is too dear for the second
 
 
-def test_tallies_of_tasks_side_by_side_move_the_limit_by_their_average() -> None:
-    orders = GuardPlan(1.0, 1.5)
+def test_reports_of_tasks_side_by_side_move_the_limit_by_their_average() -> None:
+    plan = GuardPlan(1.0, 1.5)
     up, down = TaskReport(Sketch(), moved=0.4), TaskReport(Sketch(), moved=-0.2)
-    assert orders.after(up, 2).after(down, 2).limit == pytest.approx(1.6)
+    assert plan.after(up, 2).after(down, 2).limit == pytest.approx(1.6)

@@ -330,8 +330,8 @@ BROKEN = [
         "unknown generator",
         "generator: rides",
         "generator: ridez",
-        ":6: sources.rides: option 'generator': 'ridez' is not one of readings, keyed, "
-        "measurements, rides, nor package.module:callable",
+        ":6: sources.rides: option 'generator' must be one of readings, keyed, measurements, "
+        "rides, or a callable of your own, such as 'package.module:callable'; got 'ridez'",
         spark=True,
     ),
     Broken(

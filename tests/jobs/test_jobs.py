@@ -18,13 +18,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from scipy import stats
 
+from penstock import arrow as pa
 from penstock.errors import PenstockError
 from penstock.jobs.check import check
 from penstock.jobs.inputs import _replay, identity
 from penstock.jobs.load import Loaded, load
 from penstock.jobs.results import answer
 from penstock.jobs.start import RESULT, _gated, open_site, start
-from penstock.sources.generators import pa
 from penstock.sources.options import parse
 from penstock.sources.schedule import Schedule
 from penstock.sql.rewrite import Rewritten
@@ -90,7 +90,7 @@ def test_sources_of_every_kind(spark: SparkSession, tmp_path: Path) -> None:
     try:
         queries["shapes"].processAllAvailable()
         assert queries["shapes"].exception() is None
-        (entry,) = [q for q in site.report()["queries"] if q["id"] == "shapes"]
+        (entry,) = [q for q in site.report().to_dict()["queries"] if q["id"] == "shapes"]
         assert (entry["arrived"], entry["admitted"]) == (1, 1)
     finally:
         site.stop()

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.guard.admission import GuardPlan
-from penstock.guard.sketch import Sketch, fingerprints
+from penstock.guard.guard_plan import GuardPlan
+from penstock.guard.hashes import fingerprints
+from penstock.guard.sketch import Sketch
 from penstock.lab.bench import harness
 from penstock.lab.bench.capacity import Turn, best_fixed, compared
 from penstock.lab.bench.command import BENCHES
-from penstock.lab.bench.guard import CORES, Given, StrawMan
+from penstock.lab.bench.guard_rivals import CORES, AdmittedSoFar, StrawManAdmission
 
 ALWAYS = {
     "truthful": [
@@ -85,12 +86,12 @@ def test_a_straw_man_sheds_what_is_too_much_on_average(
 ) -> None:
     """Over all of its tasks, each of which sees a part of a micro-batch."""
     mean, now, arrived, kept = 0.004, 0.0, 0, 0
-    given, orders = Given(tmp_path / "given"), GuardPlan(0.5, sketch=Sketch(0.01))
+    so_far, plan = AdmittedSoFar(tmp_path / "admitted"), GuardPlan(0.5, sketch=Sketch(0.01))
     for batch in range(40):
         now += 0.5
         moments = np.arange(batch * 0.5, now, mean / CORES / load)
         for half in np.array_split(moments, CORES):
-            admission = StrawMan(lambda row: row, orders, partial(float, now), mean, given)
+            admission = StrawManAdmission(lambda row: row, plan, partial(float, now), mean, so_far)
             admission._since_epoch = 0.0  # time is virtual
             rows = fingerprints(np.zeros(half.size, dtype=int))
             places, _ = admission.admit(lambda places: places.tolist(), rows, half)

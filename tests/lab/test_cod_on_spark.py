@@ -55,7 +55,7 @@ def test_values_reach_the_controller(spark: SparkSession, tmp_path: Path) -> Non
         query.processAllAvailable()
         found = spark.table("concept_values").orderBy("g").collect()
         moments = site._state.windows["q"].moments.groups
-        assert site.report()["queries"][0]["shed"] > 1000
+        assert site.report().to_dict()["queries"][0]["shed"] > 1000
         assert site.ledger.balanced
     truth = np.bincount(stream.group, stream.value) / np.bincount(stream.group)
     for g, row in enumerate(found):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.guard.admission import RELUCTANCE
+from penstock.guard.guard_plan import TUPLES_BEHIND_FACTOR
 from penstock.guard.sketch import Sketch
 from penstock.lab.las import (
     Absolute,
@@ -27,7 +27,7 @@ from penstock.lab.las import (
 from penstock.lab.las.checks import Check
 from penstock.lab.las.dearest_first import LOWEST, PACE, SYNC
 from penstock.lab.las.messages import Matrices, Message, Reply, Request
-from penstock.lab.las.operator import Phase, snapshot_error
+from penstock.lab.las.operator import OperatorPhase, snapshot_error
 from penstock.lab.las.simulate import exact_costs, simulate
 from penstock.lab.las.streams import Setting, association, popularity, runs
 
@@ -46,13 +46,13 @@ def _execute(
 def test_operator_takes_a_snapshot_after_n_tuples_and_sends_what_is_stable() -> None:
     operator = Operator(Sketch(), window=6)
     assert _execute(operator, [1.0] * 5) == []
-    assert str(operator.phase) == str(Phase.START)
+    assert str(operator.phase) == str(OperatorPhase.START)
     assert _execute(operator, [1.0]) == []
-    assert str(operator.phase) == str(Phase.STABILIZING)
+    assert str(operator.phase) == str(OperatorPhase.STABILIZING)
     (sent,) = _execute(operator, [1.0] * 6)
     assert isinstance(sent, Matrices)
     assert sent.sketch.tuples == 11  # the tuple that made it look is counted with the next
-    assert str(operator.phase) == str(Phase.START)
+    assert str(operator.phase) == str(OperatorPhase.START)
     assert operator.sketch.tuples == 1
 
 
@@ -60,7 +60,7 @@ def test_operator_does_not_send_what_is_not_stable() -> None:
     operator = Operator(Sketch(), window=6)
     _execute(operator, [1.0] * 6)
     assert _execute(operator, [5.0] * 6) == []
-    assert operator.phase is Phase.STABILIZING
+    assert operator.phase is OperatorPhase.STABILIZING
     assert operator.sketch.tuples == 12
 
 
@@ -290,7 +290,7 @@ def test_the_bound_of_the_average(seed: int, gaps: float, threshold: float) -> N
         else:
             waits.append(wait)
         now += gap
-    highest = threshold * (2 + RELUCTANCE * shedder.spread)
+    highest = threshold * (2 + TUPLES_BEHIND_FACTOR * shedder.spread)
     slack = (highest - LOWEST * threshold) / PACE + idle_refused
     assert sum(waits) <= threshold * len(waits) + slack + 1e-6
 

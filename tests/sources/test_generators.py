@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.errors import PenstockError
 from penstock.sources.generators import (
     BLOCK_ROWS,
     POOL_BLOCKS,
@@ -73,14 +74,16 @@ def test_sources_span_a_factor_of_a_hundred() -> None:
 
 def test_options_become_the_type_of_their_default() -> None:
     assert generator("keyed", 0, (("queries", "7"),)).block(0) == Keyed(queries=7).block(0)
-    with pytest.raises(ValueError, match="option 'keys': 'many' is not a int"):
+    with pytest.raises(
+        PenstockError, match="'keys' must be a whole number, such as 5000; got 'many'"
+    ):
         generator("readings", 0, (("keys", "many"),))
-    with pytest.raises(ValueError, match="option 'queries': must be at least 1"):
+    with pytest.raises(PenstockError, match="option 'queries' must be a whole number from 1"):
         generator("keyed", 0, (("queries", "0"),))
 
 
 def test_a_generator_of_ones_own() -> None:
     assert find_generator("penstock.sources.generators:Keyed") is Keyed
     for spec in ("reading", "no.such:thing", "penstock.sources.generators:nothing", "math:pi"):
-        with pytest.raises(ValueError, match="option 'generator'"):
+        with pytest.raises(PenstockError, match="option 'generator'"):
             find_generator(spec)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.errors import PenstockError
 from penstock.sources.options import parse, parse_profile
 
 pa: Any = import_module("pyarrow")
@@ -17,18 +18,21 @@ GENERATED = {"generator": "keyed", "rate": "10"}
 BAD: list[tuple[dict[str, str], str]] = [
     ({"rate": "10"}, "'path' .* 'generator'"),
     ({**GENERATED, "path": "x.csv"}, "'path' .* 'generator'"),
-    ({"path": "nowhere.csv", "rate": "1"}, "option 'path': there is no 'nowhere.csv'"),
-    ({"path": "rows.json", "rate": "1"}, "option 'path': .* must end with .parquet"),
-    ({"generator": "keyd", "rate": "1"}, "option 'generator': 'keyd' is not one of"),
+    (
+        {"path": "nowhere.csv", "rate": "1"},
+        "'path' must be a file that exists; got 'nowhere.csv'",
+    ),
+    ({"path": "rows.json", "rate": "1"}, "option 'path' must end with .parquet"),
+    ({"generator": "keyd", "rate": "1"}, "option 'generator' must be one of .* got 'keyd'"),
     ({"generator": "keyed"}, "one of the options 'rate' .* 'speed'"),
     ({**GENERATED, "speed": "2"}, "one of the options 'rate' .* 'speed'"),
-    ({"generator": "keyed", "speed": "2"}, "option 'speed': needs 'path' and 'time'"),
-    ({**GENERATED, "time": "at"}, "option 'time': .* _arrival"),
+    ({"generator": "keyed", "speed": "2"}, "option 'speed' must come with 'path' and 'time'"),
+    ({**GENERATED, "time": "at"}, "option 'time' must be left out .* _arrival"),
     *(({**GENERATED, "rate": rate}, "option 'rate'") for rate in ("-1", "0", "nan", "inf", "x")),
-    ({**GENERATED, "partitions": "0"}, "option 'partitions': must be a whole number from 1"),
+    ({**GENERATED, "partitions": "0"}, "option 'partitions' must be a whole number from 1"),
     ({**GENERATED, "maxRowsPerTrigger": "-5"}, "option 'maxRowsPerTrigger'"),
     ({**GENERATED, "seed": "one"}, "option 'seed'"),
-    ({**GENERATED, "loop": "maybe"}, "option 'loop': must be true or false"),
+    ({**GENERATED, "loop": "maybe"}, "option 'loop' must be true or false"),
     ({**GENERATED, "profil": "[]"}, "unknown option 'profil': did you mean 'profile'"),
     ({**GENERATED, "keys": "5"}, "unknown option 'keys'"),
     ({**GENERATED, "queries": "none"}, "option 'queries'"),
@@ -49,20 +53,22 @@ BAD: list[tuple[dict[str, str], str]] = [
 
 @pytest.mark.parametrize(("options", "message"), BAD)
 def test_bad_options_are_named(options: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(PenstockError, match=message):
         parse(options)
 
 
 def test_bad_files_are_named(ten_readings: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="option 'time': no column 'when' among at, key"):
+    with pytest.raises(
+        PenstockError, match="'time' must be one of the columns at, key; got 'when'"
+    ):
         parse({"path": ten_readings, "rate": "1", "time": "when"})
-    with pytest.raises(ValueError, match="option 'time': column 'key' is not a timestamp"):
+    with pytest.raises(PenstockError, match=r"'time' must be a column of timestamps .* got 'key'"):
         parse({"path": ten_readings, "rate": "1", "time": "key"})
     pq.write_table(pa.table({"_offset": [1]}), tmp_path / "stamped.parquet")
-    with pytest.raises(ValueError, match="has a column '_offset'; rename it"):
+    with pytest.raises(PenstockError, match="without a column '_offset'"):
         parse({"path": str(tmp_path / "stamped.parquet"), "rate": "1"})
     pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "empty.parquet")
-    with pytest.raises(ValueError, match="has no rows"):
+    with pytest.raises(PenstockError, match="must be a file with rows"):
         parse({"path": str(tmp_path / "empty.parquet"), "rate": "1"})
 
 

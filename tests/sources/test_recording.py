@@ -75,5 +75,5 @@ def test_types_that_spark_lacks_are_widened(tmp_path: Path) -> None:
 def test_event_times_must_be_there(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"at": [1.0, None]}), path)
-    with pytest.raises(ValueError, match="column 'at' is empty in 1 rows"):
+    with pytest.raises(ValueError, match="'at', which is empty in 1 rows"):
         _ = Recording(str(path), "at").marks

@@ -170,7 +170,7 @@ def test_files_end_where_they_end(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_spark_is_told_what_is_wrong(spark: SparkSession) -> None:
     register(spark)
-    with pytest.raises(AnalysisException, match="option 'rate': must be a number above 0"):
+    with pytest.raises(AnalysisException, match="option 'rate' must be a number above 0"):
         spark.readStream.format("replay").options(generator="keyed", rate="-1").load()
     with pytest.raises(ValueError, match="unknown option 'quries': did you mean 'queries'"):
         replay(spark, generator="keyed", rate=1, quries=3)

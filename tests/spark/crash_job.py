@@ -70,7 +70,7 @@ def run(
     stop: bool = False,
 ) -> None:
     if die:
-        loop.Ledger = partial(Doomed, witness=folder / "witness.json")
+        vars(loop).update(Ledger=partial(Doomed, witness=folder / "witness.json"))
     site = ps.Site(spark, interval="400ms", latency="800ms", stw="5s", directory=folder / "site")
     stream = ps.replay(spark, generator="readings", rate=5000, keys=20)
     costly = sf.length(sf.sha2(sf.repeat("payload", 1500), 512))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -171,7 +172,8 @@ def test_the_trigger_of_a_query_and_of_a_writer(
     assert engine.trigger(writer.trigger(processingTime="2 seconds")) == Trigger("processing", 2.0)
     assert engine.trigger(writer.trigger(availableNow=True)).kind == "once"
     assert engine.trigger(writer.trigger(continuous="1 second")).kind == "continuous"
-    assert engine.trigger(writer.trigger(realTime="5 minutes")).kind == "real-time"
+    real_time: dict[str, Any] = {"realTime": "5 minutes"}
+    assert engine.trigger(writer.trigger(**real_time)).kind == "real-time"
 
 
 def test_where_the_checkpoint_is(engine: Engine, query: StreamingQuery, tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_names_are_found_however_long_the_plan(
 ) -> None:
     """Spark cuts the text of a plan off, so nobody may search in that."""
 
-    def mapped(batches: object) -> object:
+    def mapped(batches: Iterator[Any]) -> Iterator[Any]:
         return batches
 
     mapped.__name__ = "penstock_function"

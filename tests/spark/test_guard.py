@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta, timezone
@@ -20,13 +21,13 @@ from pyspark.sql import functions as sf
 
 from penstock.core.types import Count, Stratum
 from penstock.errors import PenstockError
-from penstock.guard.admission import GuardPlan, TaskReport
+from penstock.guard.guard_plan import GuardPlan, decode_plan, encode_plan
 from penstock.guard.plan_server import PlanClient, PlanServer
 from penstock.guard.sketch import Sketch
-from penstock.guard.task import decoded, encoded
+from penstock.guard.task_report import TaskReport
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
-from penstock.spark.guard import Guard, News
+from penstock.spark.guard_driver import Guard, GuardNews
 from penstock.spark.guards import _take_off
 from penstock.spark.site import Site
 from tests.spark.support import file_stream, wait_until, write_batches
@@ -86,10 +87,10 @@ def test_without_overload_it_is_the_function(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     stream = _stream(spark, tmp_path, 2, 50)
-    guarded = site.guard(stream, doubled, key="kind", latency="1h", inputs=["n"])
+    guarded = site.guard(stream, doubled, key="kind", wait="1h", inputs=["n"])
     rows = _all(spark, guarded, "guard_all")
     assert sorted((row["n"], row["result"]) for row in rows) == [(n, 2.0 * n) for n in range(100)]
-    (report,) = site.report()["guards"]
+    (report,) = site.report().guards
     assert (report["arrived"], report["kept"], report["shed"], report["failed"]) == (100, 100, 0, 0)
 
 
@@ -98,9 +99,9 @@ def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
 ) -> None:
     """400 tuples are over two seconds for each of two tasks; the average wait is to be 300 ms."""
     stream = _stream(spark, tmp_path, 3, 400).repartition(2)
-    guarded = site.guard(stream, work, key="kind", latency="300ms", inputs=["kind", "n"])
+    guarded = site.guard(stream, work, key="kind", wait="300ms", inputs=["kind", "n"])
     rows = _all(spark, guarded, "guard_shed")
-    (report,) = site.report()["guards"]
+    (report,) = site.report().guards
     assert report["arrived"] == 1200
     assert report["kept"] == len(rows)
     assert 0.1 < report["shed_share"] < 1.0
@@ -118,15 +119,15 @@ def test_a_tuple_without_an_arrival_has_just_come(
 ) -> None:
     long_ago = sf.when(sf.col("n") % 2 == 0, sf.lit("2001-01-01").cast("timestamp"))
     stream = _stream(spark, tmp_path, 1, 40).withColumn("at", long_ago)
-    guarded = site.guard(stream, doubled, key="kind", latency="30s", arrival="at", inputs=["n"])
+    guarded = site.guard(stream, doubled, key="kind", wait="30s", arrival="at", inputs=["n"])
     rows = _all(spark, guarded, "guard_arrival")
     assert {row["n"] for row in rows if row["n"] % 2} == set(range(1, 40, 2))
-    (report,) = site.report()["guards"]
+    (report,) = site.report().guards
     assert report["shed"] >= 19  # those that have waited for decades, but for one trial
 
 
 def test_an_error_fails_the_query(spark: SparkSession, site: Site, tmp_path: Path) -> None:
-    guarded = site.guard(_stream(spark, tmp_path, 1, 3), inverse, key="kind", latency="1h")
+    guarded = site.guard(_stream(spark, tmp_path, 1, 3), inverse, key="kind", wait="1h")
     with pytest.raises(StreamingQueryException, match="ZeroDivisionError"):
         _all(spark, guarded, "guard_fail")
 
@@ -134,11 +135,11 @@ def test_an_error_fails_the_query(spark: SparkSession, site: Site, tmp_path: Pat
 def test_an_error_is_skipped_and_counted(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     stream = _stream(spark, tmp_path, 1, 5)
     guarded = site.guard(
-        stream, inverse, key="kind", latency="1h", on_error="skip", output="inverse double"
+        stream, inverse, key="kind", wait="1h", on_error="skip", output="inverse double"
     )
     rows = _all(spark, guarded, "guard_skip")
     assert sorted(row["inverse"] for row in rows) == [1 / 4, 1 / 3, 1 / 2, 1.0]
-    (report,) = site.report()["guards"]
+    (report,) = site.report().guards
     assert (report["kept"], report["failed"]) == (4, 1)
     assert report["last_error"] == "ZeroDivisionError: float division by zero"
 
@@ -147,7 +148,7 @@ def test_costs_reach_the_controller_by_stratum(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
-    guarded = site.guard(gated, work, key="kind", latency="1h", inputs=["kind", "n"])
+    guarded = site.guard(gated, work, key="kind", wait="1h", inputs=["kind", "n"])
     query = site.start(guarded.writeStream.format("noop"), name="costs")
     deadline = time.monotonic() + 60
     while query.lastProgress is None or query.lastProgress["batchId"] < 2:
@@ -162,39 +163,39 @@ def test_costs_reach_the_controller_by_stratum(
 def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     stream = _stream(spark, tmp_path, 1, 3)
     wrong: list[tuple[str, Callable[[], DataFrame]]] = [
-        ("key: at least one column", lambda: site.guard(stream, doubled, key=[], latency="1s")),
+        ("key: at least one column", lambda: site.guard(stream, doubled, key=[], wait="1s")),
         (
-            "expected a plain Python function of a row",
-            lambda: site.guard(stream, None, key="kind", latency="1s"),  # type: ignore[arg-type]
+            "must be a plain Python function of a row",
+            lambda: site.guard(stream, None, key="kind", wait="1s"),  # type: ignore[arg-type]
         ),
         (
-            "inputs: a list of names",
-            lambda: site.guard(stream, doubled, key="kind", latency="1s", inputs="kind"),
+            "inputs must be a list of names",
+            lambda: site.guard(stream, doubled, key="kind", wait="1s", inputs="kind"),
         ),
         (
-            "output: the stream has a column 'n' already",
-            lambda: site.guard(stream, doubled, key="kind", latency="1s", output="n double"),
+            "output must be a column that the stream does not have.* got 'n'",
+            lambda: site.guard(stream, doubled, key="kind", wait="1s", output="n double"),
         ),
         (
             "output: 'result dubble' is no list such as 'score double'",
-            lambda: site.guard(stream, doubled, key="kind", latency="1s", output="result dubble"),
+            lambda: site.guard(stream, doubled, key="kind", wait="1s", output="result dubble"),
         ),
         (
-            "arrival: a timestamp is needed, and this is a bigint",
-            lambda: site.guard(stream, doubled, key="kind", latency="1s", arrival="n"),
+            "arrival must be a timestamp.* got a bigint",
+            lambda: site.guard(stream, doubled, key="kind", wait="1s", arrival="n"),
         ),
-        ("did you mean 'kind'", lambda: site.guard(stream, doubled, key="kid", latency="1s")),
-        ("latency", lambda: site.guard(stream, doubled, key="kind", latency="soon")),
-        ("one column", lambda: _guard(site, stream, output="a int, b int")),
+        ("did you mean 'kind'", lambda: site.guard(stream, doubled, key="kid", wait="1s")),
+        ("wait", lambda: site.guard(stream, doubled, key="kind", wait="soon")),
+        ("output must be one column", lambda: _guard(site, stream, output="a int, b int")),
         ("'fail' or 'skip'", lambda: _guard(site, stream, on_error="ignore")),
         ("inputs", lambda: _guard(site, stream, inputs=["m"])),
         ("streaming", lambda: _guard(site, spark.range(3), key="id")),
         ("streaming", lambda: _guard(site, None)),
-        ("inputs: a list of names", lambda: _guard(site, stream, inputs=5)),
+        ("inputs must be a list of names", lambda: _guard(site, stream, inputs=5)),
         ("output: a text such as", lambda: _guard(site, stream, output=5)),
-        ("output: an answer can be missing", lambda: _guard(site, stream, output="r int not null")),
-        ("column 'KIND' already", lambda: _guard(site, stream, output="KIND double")),
-        ("arrival: one column", lambda: _guard(site, stream, arrival=["n"])),
+        ("since an answer can be missing", lambda: _guard(site, stream, output="r int not null")),
+        ("got 'KIND'", lambda: _guard(site, stream, output="KIND double")),
+        ("arrival must be one column", lambda: _guard(site, stream, arrival=["n"])),
         ("a plain Python function", lambda: _guard(site, stream, function=sf.udf(lambda row: row))),
         ("return the value itself", lambda: _guard(site, stream, function=later)),
         ("return the value itself", lambda: _guard(site, stream, function=Several())),
@@ -202,7 +203,7 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
         ("rename 'n'", lambda: _guard(site, stream.select("*", "n"))),
         ("key: .*MAP", lambda: _guard(site, stream, key=sf.create_map("kind", "n"))),
         (
-            "are its own; rename your column",
+            "the guard's own; rename your column",
             lambda: _guard(site, stream.withColumnRenamed("n", "_penstock_key")),
         ),
     ]
@@ -213,7 +214,7 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
 
 def _guard(site: Site, stream: Any, **options: Any) -> DataFrame:
     function = options.pop("function", doubled)
-    return site.guard(stream, function, **{"key": "kind", "latency": "1s", **options})
+    return site.guard(stream, function, **{"key": "kind", "wait": "1s", **options})
 
 
 async def later(row: Mapping[str, Any]) -> float:
@@ -227,8 +228,8 @@ class Several:
 
 def test_costs_of_several_guards_add_up(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
-    once = site.guard(gated, work, key="kind", latency="1h", output="once double")
-    twice = site.guard(once, work, key="kind", latency="1h", output="twice double")
+    once = site.guard(gated, work, key="kind", wait="1h", output="once double")
+    twice = site.guard(once, work, key="kind", wait="1h", output="twice double")
     query = site.start(twice.writeStream.format("noop"), name="adds")
     wait_until(lambda: (query.lastProgress or {"batchId": -1})["batchId"] >= 2)
     query.stop()
@@ -261,10 +262,10 @@ def test_nothing_of_an_answer_is_lost_in_silence(
 ) -> None:
     stream = _stream(spark, tmp_path, 1, 3)
     guarded = site.guard(
-        stream, lambda _: answer, key="kind", latency="1h", output=output, on_error="skip"
+        stream, lambda _: answer, key="kind", wait="1h", output=output, on_error="skip"
     )
     assert _all(spark, guarded, f"guard_lost_{len(str(answer))}") == []
-    (report,) = site.report()["guards"]
+    (report,) = site.report().guards
     assert (report["kept"], report["failed"]) == (0, 3)
     assert report["last_error"]
 
@@ -283,7 +284,7 @@ def test_nested_answers_arrive(spark: SparkSession, site: Site, tmp_path: Path) 
         _stream(spark, tmp_path, 1, 3),
         lambda row: answers[row["n"]],
         key="kind",
-        latency="1h",
+        wait="1h",
         output=output,
     )
     found = {row["n"]: row["r"] and row["r"].asDict() for row in _all(spark, guarded, "nested")}
@@ -309,7 +310,7 @@ def test_what_a_guard_loses_is_in_the_sic(
     """Also where nobody can tell of which stratum it was."""
     stream = _stream(spark, tmp_path, 3, 40)
     gated = CHANGES[change](site.gate(stream, query="q", source="s", strata="kind", id="n"))
-    guarded = site.guard(gated, failing, key="n", latency="1h", inputs=["n"], on_error="skip")
+    guarded = site.guard(gated, failing, key="n", wait="1h", inputs=["n"], on_error="skip")
     _run(site, guarded, change)
     assert site.sic()["q"] == pytest.approx(0.25, abs=0.02)
 
@@ -320,7 +321,7 @@ def test_tuples_that_multiply_before_the_guard_lose_a_share(
     stream = _stream(spark, tmp_path, 3, 40)
     gated = site.gate(stream, query="q", source="s", strata="kind", id="n")
     more = gated.withColumn("copy", sf.explode(sf.sequence(sf.lit(1), sf.lit(10))))
-    guarded = site.guard(more, failing, key="n", latency="1h", inputs=["n"], on_error="skip")
+    guarded = site.guard(more, failing, key="n", wait="1h", inputs=["n"], on_error="skip")
     _run(site, guarded, "multiplied")
     assert site.sic()["q"] == pytest.approx(0.25, abs=0.02)
 
@@ -331,7 +332,7 @@ def test_many_small_strata_lose_as_much_as_one_large(gone: float) -> None:
     gate = Gate("g", Keys("q", "s", (sf.lit("k"),), ()), 10_000)
     counts = {Stratum("q", "s", str(number)): Count(1, 1) for number in range(1000)}
     counts[Stratum("other", "s")] = Count(50, 50)
-    _take_off(counts, News(arrived=500, gone=round(500 * gone)), [gate])
+    _take_off(counts, GuardNews(arrived=500, gone=round(500 * gone)), [gate])
     assert counts.pop(Stratum("other", "s")) == Count(50, 50)
     assert sum(count.admitted for count in counts.values()) == round(1000 * (1 - gone))
 
@@ -350,7 +351,7 @@ def test_what_a_guard_behind_two_gates_loses_is_in_the_sic(
         for source in ("s", "t")
     ]
     united = both[0].unionByName(both[1])
-    guarded = site.guard(united, failing, key="n", latency="1h", inputs=["n"], on_error="skip")
+    guarded = site.guard(united, failing, key="n", wait="1h", inputs=["n"], on_error="skip")
     _run(site, guarded, "two gates")
     assert site.sic()["q"] == pytest.approx(0.25, abs=0.02)
 
@@ -367,7 +368,7 @@ def test_a_first_call_that_takes_long_costs_no_later_batch(
 ) -> None:
     """A model is loaded when it is first needed. That is no overload once it is over."""
     stream = _stream(spark, tmp_path, 6, 20).coalesce(1)
-    guarded = site.guard(stream, lazily, key="kind", latency="500ms", inputs=["n"])
+    guarded = site.guard(stream, lazily, key="kind", wait="500ms", inputs=["n"])
     rows = _all(spark, guarded, "guard_lazy")
     batches = {row["n"] // 20 for row in rows}
     kept = [sum(row["n"] // 20 == batch for row in rows) for batch in sorted(batches)]
@@ -380,11 +381,11 @@ def lazily(row: Mapping[str, Any]) -> float:
     return 0.0
 
 
-def test_tuples_that_take_half_of_the_latency_are_kept_while_there_is_time(
+def test_tuples_that_take_half_of_the_wait_are_kept_while_there_is_time(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     stream = _stream(spark, tmp_path, 8, 2).coalesce(1)
-    guarded = site.guard(stream, half_a_second, key="kind", latency="1s", inputs=["n"])
+    guarded = site.guard(stream, half_a_second, key="kind", wait="1s", inputs=["n"])
     assert len(_all(spark, guarded, "guard_half")) == 16
 
 
@@ -399,9 +400,9 @@ def test_a_source_whose_clock_is_ahead_earns_nothing(
 ) -> None:
     tomorrow = sf.current_timestamp() + sf.expr("INTERVAL 1 DAY")
     stream = _stream(spark, tmp_path, 1, 10).withColumn("at", tomorrow)
-    guarded = site.guard(stream, doubled, key="kind", latency="1h", arrival="at")
+    guarded = site.guard(stream, doubled, key="kind", wait="1h", arrival="at")
     assert len(_all(spark, guarded, "guard_ahead")) == 10
-    (report,) = site.report()["guards"]
+    (report,) = site.report().guards
     assert report["mean_wait_ms"] >= 0.0
 
 
@@ -409,27 +410,27 @@ def test_a_stopped_site_guards_nothing(spark: SparkSession, tmp_path: Path) -> N
     site = Site(spark, interval="200ms")
     site.stop()
     with pytest.raises(PenstockError, match="this site was stopped"):
-        site.guard(_stream(spark, tmp_path, 1, 3), doubled, key="kind", latency="1s")
+        site.guard(_stream(spark, tmp_path, 1, 3), doubled, key="kind", wait="1s")
 
 
 def test_a_gate_of_another_site_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     with Site(spark, interval="200ms") as other:
         gated = other.gate(_stream(spark, tmp_path, 1, 3), query="q")
     with pytest.raises(PenstockError, match="a gate of another site"):
-        site.guard(gated, doubled, key="kind", latency="1s")
+        site.guard(gated, doubled, key="kind", wait="1s")
 
 
 def test_an_answer_of_another_type_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
-    guarded = site.guard(_stream(spark, tmp_path, 1, 3), lambda _: "x", key="kind", latency="1h")
-    with pytest.raises(StreamingQueryException, match="an answer of the function is no double"):
+    guarded = site.guard(_stream(spark, tmp_path, 1, 3), lambda _: "x", key="kind", wait="1h")
+    with pytest.raises(StreamingQueryException, match="answer must be of type double"):
         _all(spark, guarded, "guard_type")
 
 
 def test_a_fraction_is_not_cut_off(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     stream = _stream(spark, tmp_path, 1, 3)
-    guarded = site.guard(stream, halved, key="kind", latency="1h", output="half int")
+    guarded = site.guard(stream, halved, key="kind", wait="1h", output="half int")
     with pytest.raises(
-        StreamingQueryException, match=r"no int32 for the column 'half'.*would become 0"
+        StreamingQueryException, match=r"of type int32 for the column 'half'.*would become 0"
     ):
         _all(spark, guarded, "guard_fraction")
 
@@ -438,12 +439,10 @@ def test_answers_of_another_type_are_skipped_and_counted(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     gated = site.gate(_stream(spark, tmp_path, 1, 6), query="q", source="s", strata="kind", id="n")
-    guarded = site.guard(
-        gated, halved, key="kind", latency="1h", output="half int", on_error="skip"
-    )
+    guarded = site.guard(gated, halved, key="kind", wait="1h", output="half int", on_error="skip")
     rows = _all(spark, guarded, "guard_skip_type")
     assert sorted((row["n"], row["half"]) for row in rows) == [(0, 0), (2, 1), (4, 2)]
-    (report,) = site.report()["guards"]
+    (report,) = site.report().guards
     assert (report["function"], report["kept"], report["failed"]) == ("halved", 3, 3)
 
 
@@ -452,7 +451,7 @@ def test_a_function_that_stops_an_iteration_fails_as_any_other(
 ) -> None:
     """And does not end the work on a block in silence."""
     stream = _stream(spark, tmp_path, 1, 2000)
-    guarded = site.guard(stream, never_a_thousand, key="kind", latency="1h")
+    guarded = site.guard(stream, never_a_thousand, key="kind", wait="1h")
     with pytest.raises(StreamingQueryException, match="StopIteration"):
         _all(spark, guarded, "guard_stop")
 
@@ -461,7 +460,7 @@ def test_empty_tasks_neither_ask_nor_tell(spark: SparkSession, site: Site, tmp_p
     """Else they would take the trials that others need, where all tuples are late."""
     long_ago = sf.lit("2001-01-01").cast("timestamp")
     stream = _stream(spark, tmp_path, 1, 40).withColumn("at", long_ago).repartition(8, sf.lit(1))
-    guarded = site.guard(stream, doubled, key="kind", latency="1h", arrival="at", inputs=["n"])
+    guarded = site.guard(stream, doubled, key="kind", wait="1h", arrival="at", inputs=["n"])
     assert len(_all(spark, guarded, "guard_empty")) == 1
 
 
@@ -470,10 +469,10 @@ def test_what_another_query_learnt_of_the_gate_is_not_told(
 ) -> None:
     """A query is stopped, and another begins at its gate, with a function that is quicker."""
     gated = site.gate(_stream(spark, tmp_path, 3, 40), query="q", source="s", strata="kind", id="n")
-    _run(site, site.guard(gated, work, key="kind", latency="1h", inputs=["kind", "n"]), "before")
+    _run(site, site.guard(gated, work, key="kind", wait="1h", inputs=["kind", "n"]), "before")
     told = _told(site)
     site.recent.clear()
-    _run(site, site.guard(gated, doubled, key="kind", latency="1h", inputs=["n"]), "after")
+    _run(site, site.guard(gated, doubled, key="kind", wait="1h", inputs=["n"]), "after")
     assert _told(site)["slow"] < 0.5 * told["slow"]
 
 
@@ -486,7 +485,7 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
 ) -> None:
     """On a site of 8 cores, whatever the number of partitions."""
     guard = Guard(spark, "shares", 1.0, 8)
-    guard.orders = GuardPlan(1.0, 3.0, Sketch(0.01))
+    guard.plan = GuardPlan(1.0, 3.0, Sketch(0.01))
     moved = -0.4
     running: list[int] = []
     for begin, end, limit in (
@@ -495,34 +494,34 @@ def test_tasks_side_by_side_share_the_limit_and_a_single_one_has_it_to_itself(
         (0, 3, 2.5 + 3 * moved / 4),  # heard of later, and still of the same four
         (1, 1, 2.2 + moved),
     ):
-        running += [decoded(guard.answer())[0] for _ in range(begin)]
-        tally = TaskReport(Sketch(0.01), kept=1, moved=moved)
-        guard.told.add([(running.pop(), tally) for _ in range(end)])
+        running += [decode_plan(guard.next_plan())[0] for _ in range(begin)]
+        report = TaskReport(Sketch(0.01), admitted=1, moved=moved)
+        guard.reports.add(deque((running.pop(), report) for _ in range(end)))
         guard.report()
-        assert guard.orders.limit == pytest.approx(limit)
+        assert guard.plan.limit == pytest.approx(limit)
 
 
 def test_tasks_that_died_do_not_share_the_limit_for_ever(spark: SparkSession) -> None:
     guard = Guard(spark, "dead", 1.0, 4)
-    guard.orders = GuardPlan(1.0, 3.0, Sketch(0.01))
+    guard.plan = GuardPlan(1.0, 3.0, Sketch(0.01))
     for _ in range(3):
-        guard.answer()  # of whom nobody hears again
+        guard.next_plan()  # of whom nobody hears again
     for _ in range(40):
-        before = guard.orders.limit
-        ticket, _ = decoded(guard.answer())
-        guard.told.add([(ticket, TaskReport(Sketch(0.01), kept=1, moved=-0.01))])
+        before = guard.plan.limit
+        ticket, _ = decode_plan(guard.next_plan())
+        guard.reports.add(deque([(ticket, TaskReport(Sketch(0.01), admitted=1, moved=-0.01))]))
         guard.report()
-    assert guard.orders.limit == pytest.approx(before - 0.01)
+    assert guard.plan.limit == pytest.approx(before - 0.01)
 
 
 def test_what_is_not_recent_is_forgotten_also_where_nobody_asks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guard, now = Guard(spark, "recent", 1.0, 2), 0.0
-    monkeypatch.setattr("penstock.spark.guard.time.monotonic", lambda: now)
+    monkeypatch.setattr("penstock.spark.guard_driver.time.monotonic", lambda: now)
     for _ in range(100):
         now += 10.0
-        guard._count(TaskReport(Sketch(0.01), kept=3, shed=1, waited=0.6))
+        guard._count(TaskReport(Sketch(0.01), admitted=3, shed=1, waited=0.6))
     assert len(guard._recent) <= 4
     report = guard.report()
     assert report["recent_wait_ms"] == pytest.approx(200.0)
@@ -531,54 +530,54 @@ def test_what_is_not_recent_is_forgotten_also_where_nobody_asks(
     assert guard.report()["recent_shed_share"] == 0.0
 
 
-def test_trials_come_once_in_a_latency_and_take_a_tenth_of_the_time(spark: SparkSession) -> None:
+def test_trials_come_once_in_a_wait_and_take_a_tenth_of_the_time(spark: SparkSession) -> None:
     guard = Guard(spark, "trials", 2.0, 2)
-    places = [guard._tries(now) for now in (0.0, 1.0, 1.9, 2.0, 3.0, 4.0)]
+    places = [guard._take_trial(now) for now in (0.0, 1.0, 1.9, 2.0, 3.0, 4.0)]
     assert [place >= 0.0 for place in places] == [True, False, False, True, False, True]
     assert all(place < 1.0 for place in places)
-    guard.orders.sketch.add(1, 0.5)  # a tuple takes half a second: one in five
-    assert [guard._tries(now) >= 0.0 for now in (6.0, 8.9, 9.0)] == [False, False, True]
-    assert [decoded(guard.answer())[1].trial >= 0.0 for _ in range(2)] == [True, False]
+    guard.plan.sketch.add(1, 0.5)  # a tuple takes half a second: one in five
+    assert [guard._take_trial(now) >= 0.0 for now in (6.0, 8.9, 9.0)] == [False, False, True]
+    assert [decode_plan(guard.next_plan())[1].trial >= 0.0 for _ in range(2)] == [True, False]
 
 
-def test_orders_survive_the_way() -> None:
+def test_a_plan_survives_the_way() -> None:
     sketch = Sketch(seed=4)
     sketch.add(17, 0.25)
-    ticket, again = decoded(encoded(7, GuardPlan(0.1, 0.2, sketch, trial=0.3)))
+    ticket, again = decode_plan(encode_plan(7, GuardPlan(0.1, 0.2, sketch, trial=0.3)))
     assert ticket == 7
     assert (again.threshold, again.limit, again.trial) == (0.1, 0.2, 0.3)
     assert again.sketch.cost(17) == 0.25
 
 
-def test_the_desk_answers_those_who_know_the_token() -> None:
-    desk = PlanServer("127.0.0.1", "127.0.0.1")
+def test_the_plan_server_answers_those_who_know_the_token() -> None:
+    server = PlanServer("127.0.0.1", "127.0.0.1")
     try:
-        address = desk.serve("guard", lambda: b"orders")
-        assert address.fetch() == b"orders"
-        stranger = PlanClient(address.host, address.port, b"x" * 32, "guard")
+        client = server.serve("guard", lambda: b"plan")
+        assert client.fetch() == b"plan"
+        stranger = PlanClient(client.host, client.port, b"x" * 32, "guard")
         with pytest.raises(ConnectionError):
             stranger.fetch()
-        nobody = PlanClient(address.host, address.port, address.token, "another")
+        nobody = PlanClient(client.host, client.port, client.token, "another")
         with pytest.raises(ConnectionError):
             nobody.fetch()
     finally:
-        desk.close()
+        server.close()
     with pytest.raises(ConnectionError, match=r"guard: nobody answers .* its site has stopped"):
-        address.fetch()
+        client.fetch()
 
 
-def test_the_desk_answers_hundreds_that_come_together() -> None:
+def test_the_plan_server_answers_hundreds_that_come_together() -> None:
     """Tasks of a large cluster do. Who is turned away tries again after a second."""
-    desk = PlanServer("127.0.0.1", "127.0.0.1")
+    server = PlanServer("127.0.0.1", "127.0.0.1")
     try:
-        address = desk.serve("guard", lambda: b"orders" * 1000)
+        client = server.serve("guard", lambda: b"plan" * 1000)
         took = []
         for _ in range(3):  # a busy machine may disturb one of them
             began = time.perf_counter()
             with ThreadPoolExecutor(200) as pool:
-                answers = list(pool.map(lambda _: address.fetch(), range(200)))
+                answers = list(pool.map(lambda _: client.fetch(), range(200)))
             took.append(time.perf_counter() - began)
-            assert set(answers) == {b"orders" * 1000}
+            assert set(answers) == {b"plan" * 1000}
         assert min(took) < 0.9
     finally:
-        desk.close()
+        server.close()

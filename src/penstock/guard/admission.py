@@ -1,134 +1,87 @@
-"""Stands in front of a user's function: times it, learns what keys cost, sheds what would wait.
+"""Admission stands before a user's function: it times it, learns what keys cost, and sheds.
 
-The rule is that of ``dearest_first``: a tuple is kept where ``wait + κ · cost ≤ L`` with
+The rule is that of ``dearest_first``: a tuple is admitted where ``wait + κ · cost ≤ L`` with
 ``κ = 1.5 · τ / mean cost``, and the limit L moves so that the average wait comes to the threshold
-τ. A admission stands next to the function, so it need not foresee the wait: it looks at the clock
-when the tuple's turn comes. While L is at its top, the *toll* ``κ · cost`` turns nobody away who
-has waited for less than 2 τ, and nobody's key is looked at.
+τ. The term ``κ · cost`` is the wait that the tuple *imposes* on those behind it. An ``Admission``
+runs beside the function, so it need not foresee a tuple's own wait: it reads the clock when the
+tuple's turn comes. While L is at its top, no tuple that has waited for less than 2 τ is shed,
+whatever wait it imposes, and no key is looked up.
 
-Decisions are taken for a *block* at once, about as many tuples as are done in two milliseconds, or
-in a hundredth of τ: one, where the function is slow, and hundreds, where it takes microseconds, so
-that deciding and learning cost little in both cases. One admission serves one task; what it learnt
-goes into a ``TaskReport``, and the tallies of all tasks into the ``GuardPlan`` of the next.
+An ``Admission`` decides on a *block* of tuples at once: about as many as the function does in two
+milliseconds, or in a hundredth of τ. That is one tuple where the function is slow and hundreds
+where it takes microseconds, so deciding and learning cost little in both cases. One ``Admission``
+serves one task. What it has learnt goes into a ``TaskReport``, and the reports of all tasks go into
+the ``GuardPlan`` of the next.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from penstock.core.types import Bools, Floats, Ints
-from penstock.guard.sketch import Sketch, Words
+from penstock.guard.guard_plan import TUPLES_BEHIND_FACTOR, GuardPlan
+from penstock.guard.hashes import Words
+from penstock.guard.sketch import Sketch
+from penstock.guard.task_report import TaskReport, error_line
 
-BLOCK_SECONDS, BLOCK_SHARE = 0.002, 0.01
-"""What a block should take, and how much of the threshold that may be where it is more."""
-LARGEST_BLOCK = 512
-LEARN_ALL = 1e-4
-"""Of functions faster than this, only some blocks are timed tuple by tuple and learnt from."""
-SAMPLE = 8
-"""One block in so many then."""
-REFRESH = 32
-"""Tuples after which a task looks again at what it has learnt itself; then after twice as many."""
-PACE = 0.05
-"""How far a tuple may move the limit, of what it waits too little or too long."""
-SWING = 15.0
-"""How far all tuples of a time τ together may move it. What is decided now is felt when the next
-micro-batch comes: a limit that moves with each of a hundred thousand fast tuples swings."""
-LONGEST_COMPLAINT = 300
-MEMORY, MEMORY_SECONDS = 2048, 5.0
-"""Half of what was learnt is forgotten after so many tuples, and after as much work."""
+BLOCK_SECONDS = 0.002
+"""How long the function should take for a block ..."""
+BLOCK_SHARE_OF_THRESHOLD = 0.01
+"""... or this share of the threshold, where that is longer."""
+LARGEST_BLOCK_TUPLES = 512
+FAST_FUNCTION_SECONDS = 1e-4
+"""Of a function that takes less than this for a tuple, an ``Admission`` times only some blocks
+tuple by tuple, and learns only from those."""
+BLOCKS_PER_TIMED_BLOCK = 8
+"""It then times one block out of so many."""
+FIRST_REFRESH_TUPLES = 32
+"""After so many admitted tuples a task looks up again what its keys cost, by what it has learnt
+itself; then after twice as many, and so on."""
+LIMIT_STEP_SHARE = 0.05
+"""A tuple moves the limit by at most this share of what it waits too little or too long."""
+LIMIT_STEPS_PER_THRESHOLD = 15.0
+"""All tuples of a time τ together move the limit by at most this many times what one of them waits
+too little or too long. What is decided now is felt when the next micro-batch comes: a limit that
+moved with each of a hundred thousand fast tuples would swing."""
+LARGEST_MOVE_SHARE_OF_TOP = 0.05
+"""The limit never moves further than this at once, as a share of its top: a tuple from years ago
+has waited for years."""
+AIMED_SHARE_OF_THRESHOLD = 0.97
+"""The average wait that the limit aims at, as a share of the threshold; the rest is for what cannot
+be foreseen."""
 
 Function = Callable[[Any], Any]
 Rows = Callable[[Ints], Sequence[Any]]
-"""The rows at these places, made when they are asked for: a row that is shed need not be made."""
+"""Makes the rows at these places when it is called: a row that is shed need not be made."""
 Costs = Callable[[Words], Floats]
-
-RELUCTANCE = 1.5
-"""How often the tuples that stand behind this one count. Between 1 and 2 it hardly matters."""
-MARGIN = 0.97
-"""The share of the threshold that is aimed at; the rest is for what is not foreseen."""
-
-
-@dataclass(frozen=True)
-class GuardPlan:
-    """What a task is told when it starts."""
-
-    threshold: float
-    """τ: seconds that tuples may wait, on average."""
-    limit: float = inf
-    """L."""
-    sketch: Sketch = field(default_factory=Sketch)
-    trial: float = 0.0
-    """How far into its rows a task finds the tuple that it keeps in any case; below 0, it has none.
-    So learning goes on, and no key is shed for ever because of what it cost once."""
-
-    @property
-    def top(self) -> float:
-        """The highest limit that makes a difference."""
-        return self.threshold * (2.0 + RELUCTANCE * self.sketch.spread)
-
-    def after(self, tally: "TaskReport", tasks: int) -> "GuardPlan":
-        """With what one of ``tasks`` tasks that ran beside each other has learnt."""
-        sketch = self.sketch.copy()
-        sketch.fade(0.5 ** min(tally.sketch.tuples / MEMORY, tally.busy / MEMORY_SECONDS))
-        sketch += tally.sketch
-        learnt = replace(self, sketch=sketch)
-        limit = min(self.limit, self.top) + tally.moved / tasks
-        if limit > self.top - self.threshold:  # it turns away nobody who has not waited for τ:
-            limit += learnt.top - self.top  # so it stays, also where something dearer came
-        return replace(learnt, limit=max(limit, self.threshold))
-
-
-@dataclass
-class TaskReport:
-    """What one task did. Times are in seconds, and sums over the tuples that were kept."""
-
-    sketch: Sketch
-    kept: int = 0
-    shed: int = 0
-    failed: int = 0
-    waited: float = 0.0
-    busy: float = 0.0
-    moved: float = 0.0
-    """How far the limit was moved."""
-    strata: dict[int, tuple[int, float]] = field(default_factory=dict)
-    """By fingerprint of a stratum: tuples that were timed, and their cost."""
-    seen: dict[int, int] = field(default_factory=dict)
-    """By fingerprint of a stratum: tuples that came."""
-    lost: dict[int, int] = field(default_factory=dict)
-    """And those that were shed, or failed."""
-    error: str = ""
-    """What the function, or whoever had to do with its answer, last complained of."""
-
-    @property
-    def arrived(self) -> int:
-        return self.kept + self.shed + self.failed
+"""Answers the cost of a tuple of each of these keys, in seconds."""
 
 
 class Admission:
-    """``costs`` replaces what was learnt, for those who know better, or want to compare."""
+    """Decides for one task which tuples the function gets, and runs the function on them.
+
+    ``costs`` replaces what was learnt about keys, for callers who know their cost, or who compare.
+    """
 
     def __init__(
         self,
         function: Function,
-        orders: GuardPlan,
+        plan: GuardPlan,
         clock: Callable[[], float],
         skip_errors: bool = False,
         costs: Costs | None = None,
     ) -> None:
         self.function, self.clock, self.skip_errors = function, clock, skip_errors
-        self.orders = orders
-        self.top = orders.top
-        self.limit = min(orders.limit, self.top)
-        self.sketch = orders.sketch.copy()
-        self.tally = TaskReport(Sketch(seed=orders.sketch.seed, shape=orders.sketch.shape))
-        self._costs = costs or self._learnt
-        self._pace = orders.sketch.mean
-        """What a tuple takes on average, of late."""
+        self.plan = plan
+        self.top = plan.top
+        self.limit = min(plan.limit, self.top)
+        self.sketch = plan.sketch.copy()
+        self.report = TaskReport(Sketch(seed=plan.sketch.seed, shape=plan.sketch.shape))
+        self._costs = costs or self._learnt_costs
+        self._recent_cost = plan.sketch.mean
         self._blocks = 0
-        self._trial = orders.trial
+        self._trial = plan.trial
         self._timed: list[tuple[Ints, Floats]] = []
 
     def admit(
@@ -138,112 +91,114 @@ class Admission:
         arrived: Floats,
         strata: Ints | None = None,
     ) -> tuple[list[int], list[Any]]:
-        """Which of the rows were kept, a row for each key, and what the function made of them.
+        """Returns the places of the admitted rows, and what the function answered for each.
 
-        ``arrived`` is in the time of the clock, and ``strata`` are fingerprints of what the rows
-        are to be reported by.
+        There is a row for each key. ``arrived`` is in the time of the clock, and ``strata`` are
+        fingerprints of the strata by which the report counts the rows.
         """
         arrived = np.minimum(arrived, self.clock())  # by a clock that is ahead, it has just come
         places: list[int] = []
         results: list[Any] = []
-        tolls: Floats | None = None
-        at = look = 0
+        imposed: Floats | None = None
+        at = refresh_at = 0
         trial = int(self._trial * keys.size) if self._trial >= 0.0 else -1
         self._trial = -1.0
         while at < keys.size:
             block = slice(at, at + self._block_size())
             now = self.clock()
             waits = self.waits(now, arrived[block])
-            if not self._all_welcome(waits):
-                if tolls is None or self.tally.kept >= look:
+            if not self._admits_all(waits):
+                if imposed is None or self.report.admitted >= refresh_at:
                     self._learn(keys, strata)
-                    tolls, look = self._tolls(keys), 2 * self.tally.kept + REFRESH
-                keeps = self._keeps(waits, tolls[block])
+                    imposed = self._imposed_waits(keys)
+                    refresh_at = 2 * self.report.admitted + FIRST_REFRESH_TUPLES
+                admits = self._admits(waits, imposed[block])
                 if at <= trial < block.stop:
-                    keeps[trial - at] = True
-                kept = np.flatnonzero(keeps) + at
+                    admits[trial - at] = True
+                admitted = np.flatnonzero(admits) + at
             else:
-                kept = np.arange(at, min(block.stop, keys.size))
-            self._run(rows, kept, now, arrived, places, results)
-            self.tally.shed += waits.size - kept.size
+                admitted = np.arange(at, min(block.stop, keys.size))
+            self._run(rows, admitted, now, arrived, places, results)
+            self.report.shed += waits.size - admitted.size
             at = block.stop
         self._learn(keys, strata)
-        if tolls is not None and self.tally.kept <= 1:
-            self._let_somebody_in(self.waits(self.clock(), arrived), tolls)
+        if imposed is not None and self.report.admitted <= 1:
+            self._raise_limit_if_idle(self.waits(self.clock(), arrived), imposed)
         if strata is not None:
-            _add_up(self.tally.seen, strata)
-            _add_up(self.tally.lost, np.delete(strata, places))
+            _add_up(self.report.seen, strata)
+            _add_up(self.report.lost, np.delete(strata, places))
         return places, results
 
     def take_back(self, places: Ints, strata: Ints | None, error: str) -> None:
-        """Rows whose answers turned out to be of no use: they failed."""
-        self.tally.error = error
-        self.tally.waited *= 1.0 - places.size / max(self.tally.kept, 1)
-        self.tally.kept -= places.size
-        self.tally.failed += places.size
+        """Counts rows as failed that were admitted, since their answers turned out unusable."""
+        self.report.error = error
+        self.report.waited *= 1.0 - places.size / max(self.report.admitted, 1)
+        self.report.admitted -= places.size
+        self.report.failed += places.size
         if strata is not None:
-            _add_up(self.tally.lost, strata[places])
+            _add_up(self.report.lost, strata[places])
 
     def waits(self, now: float, arrived: Floats) -> Floats:
-        """How long tuples have waited. To be overridden by those who would rather foresee it."""
+        """Returns how long tuples have waited. A subclass that foresees waits overrides this."""
         return now - arrived
 
     def _block_size(self) -> int:
-        if self._pace <= 0.0:
+        if self._recent_cost <= 0.0:
             return 1
-        seconds = max(BLOCK_SECONDS, BLOCK_SHARE * self.orders.threshold)
-        return min(max(int(seconds / self._pace), 1), LARGEST_BLOCK)
+        seconds = max(BLOCK_SECONDS, BLOCK_SHARE_OF_THRESHOLD * self.plan.threshold)
+        return min(max(int(seconds / self._recent_cost), 1), LARGEST_BLOCK_TUPLES)
 
-    def _tolls(self, keys: Words) -> Floats:
-        """κ · cost: how long others wait for tuples of these keys."""
+    def _imposed_waits(self, keys: Words) -> Floats:
+        """Returns κ · cost: how long others wait for a tuple of each of these keys."""
         mean = self.sketch.mean
         if mean <= 0.0:
             return np.zeros(keys.size)
-        return np.asarray(self._costs(keys) * (RELUCTANCE * self.orders.threshold / mean))
+        return np.asarray(self._costs(keys) * (TUPLES_BEHIND_FACTOR * self.plan.threshold / mean))
 
-    def _all_welcome(self, waits: Floats) -> bool:
-        """Whoever would be kept at the highest toll there is: no need to look at keys."""
-        return float(waits.max()) + self.top - 2.0 * self.orders.threshold <= self.limit
+    def _admits_all(self, waits: Floats) -> bool:
+        """Tells whether even the dearest key would be admitted: then no key need be looked up."""
+        return float(waits.max()) + self.top - 2.0 * self.plan.threshold <= self.limit
 
-    def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
-        return np.asarray(waits + tolls <= self.limit)
+    def _admits(self, waits: Floats, imposed: Floats) -> Bools:
+        return np.asarray(waits + imposed <= self.limit)
 
-    def _let_somebody_in(self, waits: Floats, tolls: Floats) -> None:
-        """There was time, and hardly anybody was kept: the limit turns all of them away."""
-        if float(waits.min()) < MARGIN * self.orders.threshold:
-            self._move(max(float((waits + tolls).min()) - self.limit, 0.0))
+    def _raise_limit_if_idle(self, waits: Floats, imposed: Floats) -> None:
+        """Raises a limit that shed nearly all tuples although there was time for some of them."""
+        if float(waits.min()) < AIMED_SHARE_OF_THRESHOLD * self.plan.threshold:
+            self._move_limit(max(float((waits + imposed).min()) - self.limit, 0.0))
 
     def _run(
         self,
         rows: Rows,
-        kept: Ints,
+        admitted: Ints,
         start: float,
         arrived: Floats,
         places: list[int],
         results: list[Any],
     ) -> None:
-        if not kept.size:
+        """Runs the function on the admitted rows of a block, which began at ``start``."""
+        if not admitted.size:
             return
-        chosen = rows(kept)
-        each = self._pace >= LEARN_ALL or self._blocks % SAMPLE == 0 or self.skip_errors
-        waited = kept.size * start - float(arrived[kept].sum())
-        if each:
-            good, costs = self._one_by_one(chosen, start, results)
-            self._timed.append((kept, costs))
-            places += kept[good].tolist()
+        chosen = rows(admitted)
+        slow = self._recent_cost >= FAST_FUNCTION_SECONDS
+        waited = admitted.size * start - float(arrived[admitted].sum())
+        if slow or self._blocks % BLOCKS_PER_TIMED_BLOCK == 0 or self.skip_errors:
+            good, costs = self._run_one_by_one(chosen, start, results)
+            self._timed.append((admitted, costs))
+            places += admitted[good].tolist()
             waited += float(np.cumsum(costs)[:-1].sum())
-            self._count(kept.size, len(good), float(costs.sum()), waited)
+            self._count(admitted.size, len(good), float(costs.sum()), waited)
         else:
             results += [self.function(row) for row in chosen]
-            places += kept.tolist()
+            places += admitted.tolist()
             took = self.clock() - start
-            waited += took * (kept.size - 1) / 2
-            self._count(kept.size, kept.size, took, waited)
+            waited += took * (admitted.size - 1) / 2
+            self._count(admitted.size, admitted.size, took, waited)
 
-    def _one_by_one(
+    def _run_one_by_one(
         self, rows: Sequence[Any], start: float, results: list[Any]
     ) -> tuple[list[int], Floats]:
-        """Which of them the function did not choke on, and what each of them took.
+        """Returns on which rows the function did not raise, and how long each of all rows took.
 
         Making the rows began at ``start``; each of them bears its part of that.
         """
@@ -257,8 +212,8 @@ class Admission:
             except Exception as error:
                 if not self.skip_errors:
                     raise
-                self.tally.failed += 1
-                self.tally.error = complaint(error)
+                self.report.failed += 1
+                self.report.error = error_line(error)
             else:
                 good.append(place)
                 results.append(result)
@@ -266,53 +221,49 @@ class Admission:
         return good, np.diff(np.array(done)) + making
 
     def _count(self, ran: int, good: int, took: float, waited: float) -> None:
-        """A block of ``ran`` tuples that waited so long in sum; ``good`` of them came out."""
-        tally, mean = self.tally, took / ran
-        tally.kept += good
-        tally.waited += waited * good / ran
-        tally.busy += took
-        self._pace = mean if self._pace <= 0.0 else 0.5 * (self._pace + mean)
+        """Counts a block of ``ran`` tuples that waited so long in sum; ``good`` were answered."""
+        report, mean = self.report, took / ran
+        report.admitted += good
+        report.waited += waited * good / ran
+        report.busy += took
+        known = self._recent_cost > 0.0
+        self._recent_cost = 0.5 * (self._recent_cost + mean) if known else mean
         self._blocks += 1
-        pace = min(PACE, SWING * self._pace / self.orders.threshold)
-        self._move(pace * (MARGIN * self.orders.threshold * ran - waited))
+        threshold = self.plan.threshold
+        step = min(LIMIT_STEP_SHARE, LIMIT_STEPS_PER_THRESHOLD * self._recent_cost / threshold)
+        self._move_limit(step * (AIMED_SHARE_OF_THRESHOLD * threshold * ran - waited))
 
-    def _move(self, by: float) -> None:
-        """Never far at once: a tuple from years ago has waited for long."""
-        before, most = self.limit, PACE * self.top
+    def _move_limit(self, by: float) -> None:
+        before, most = self.limit, LARGEST_MOVE_SHARE_OF_TOP * self.top
         moved = before + max(min(by, most), -most)
-        self.limit = max(min(moved, self.top), self.orders.threshold)
-        self.tally.moved += self.limit - before
+        self.limit = max(min(moved, self.top), self.plan.threshold)
+        self.report.moved += self.limit - before
 
-    def _learnt(self, keys: Words) -> Floats:
+    def _learnt_costs(self, keys: Words) -> Floats:
         return self.sketch.costs(keys)
 
     def _learn(self, keys: Words, strata: Ints | None) -> None:
-        """What was timed goes into the sketches, many at once."""
+        """Puts what was timed into the sketches, many tuples at once."""
         if not self._timed:
             return
-        places = np.concatenate([kept for kept, _ in self._timed])
+        places = np.concatenate([admitted for admitted, _ in self._timed])
         costs = np.concatenate([cost for _, cost in self._timed])
         self._timed.clear()
         cells = self.sketch.hashes.cells(keys[places])
         self.sketch.update_at(cells, costs)
-        self.tally.sketch.update_at(cells, costs)
+        self.report.sketch.update_at(cells, costs)
         if strata is not None:
-            self._count_strata(strata[places], costs)
+            self._count_timed(strata[places], costs)
 
-    def _count_strata(self, strata: Ints, costs: Floats) -> None:
+    def _count_timed(self, strata: Ints, costs: Floats) -> None:
         names, which = np.unique(strata, return_inverse=True)
         sums, counts = np.bincount(which, costs), np.bincount(which)
+        timed = self.report.timed
         for name, count, seconds in zip(names.tolist(), counts, sums, strict=True):
-            known, before = self.tally.strata.get(name, (0, 0.0))
-            self.tally.strata[name] = known + int(count), before + float(seconds)
+            known, before = timed.get(name, (0, 0.0))
+            timed[name] = known + int(count), before + float(seconds)
 
 
 def _add_up(counts: dict[int, int], strata: Ints) -> None:
     for name, count in zip(*np.unique(strata, return_counts=True), strict=True):
         counts[int(name)] = counts.get(int(name), 0) + int(count)
-
-
-def complaint(error: Exception) -> str:
-    """In a line, for a report."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= LONGEST_COMPLAINT else text[: LONGEST_COMPLAINT - 1] + "…"

@@ -1,9 +1,9 @@
-"""Where tasks ask the driver what is in force now.
+"""The server on the driver that tells tasks the plan in force, and the client that asks it.
 
-The function that ``mapInArrow`` runs is fixed when the query is analysed, so what changes from
-batch to batch must be fetched. A task asks once, when it starts: one small message each way, to
-the address at which executors reach the driver anyway. What tasks have to tell comes back through
-Spark's accumulators, which count a task once however often it was tried.
+The function that ``mapInArrow`` runs is fixed when Spark analyses the query, so a task must fetch
+what changes from batch to batch. It does so once, when it starts: one small message each way, to
+the address at which executors reach the driver anyway. Tasks report back through Spark's
+accumulators, not through this server.
 """
 
 import hmac
@@ -15,15 +15,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+ANSWER_TIMEOUT_SECONDS = 10.0
+"""How long a task waits for the server, and the server for a task."""
+TOKEN_BYTES = 32
+LONGEST_NAME_BYTES = 1000
 _LENGTH = struct.Struct("<I")
-_TOKEN = 32
-PATIENCE = 10.0
-"""Seconds that a task waits for an answer."""
 
 
 @dataclass(frozen=True)
 class PlanClient:
-    """What a task needs in order to ask. The token keeps strangers out."""
+    """What a task needs in order to ask the server. The token keeps strangers out."""
 
     host: str
     port: int
@@ -31,11 +32,12 @@ class PlanClient:
     name: str
 
     def fetch(self) -> bytes:
+        """Asks the server for the plan in force, and returns it as bytes."""
         try:
-            with socket.create_connection((self.host, self.port), PATIENCE) as connection:
+            with socket.create_connection((self.host, self.port), ANSWER_TIMEOUT_SECONDS) as link:
                 name = self.name.encode()
-                connection.sendall(self.token + _LENGTH.pack(len(name)) + name)
-                stream = connection.makefile("rb")
+                link.sendall(self.token + _LENGTH.pack(len(name)) + name)
+                stream = link.makefile("rb")
                 (size,) = _LENGTH.unpack(_exactly(stream.read, _LENGTH.size))
                 return _exactly(stream.read, size)
         except OSError as error:
@@ -51,14 +53,15 @@ class PlanServer:
 
     def __init__(self, bind: str, host: str) -> None:
         self._answers: dict[str, Callable[[], bytes]] = {}
-        self._token = secrets.token_bytes(_TOKEN)
+        self._token = secrets.token_bytes(TOKEN_BYTES)
         self._host = host
-        self._server = _Server((bind, 0), _Handler)
-        self._server.desk = self
+        self._server = _TaskServer((bind, 0), _TaskHandler)
+        self._server.plans = self
         thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         thread.start()
 
     def serve(self, name: str, answer: Callable[[], bytes]) -> PlanClient:
+        """Begins to answer tasks that ask for ``name``, and returns the client that they use."""
         self._answers[name] = answer
         return PlanClient(self._host, self._server.server_address[1], self._token, name)
 
@@ -67,38 +70,35 @@ class PlanServer:
         self._server.server_close()
 
     def answer(self, token: bytes, name: str) -> bytes | None:
-        """None to those without the token, and to questions that nobody registered."""
+        """Returns None to callers without the token, and for names that nobody serves."""
         if not hmac.compare_digest(token, self._token) or name not in self._answers:
             return None
         return self._answers[name]()
 
 
-class _Server(socketserver.ThreadingTCPServer):
+class _TaskServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 1024
     """Tasks begin together. Those that the usual queue of 5 turns away try again after a second."""
-    desk: PlanServer
+    plans: PlanServer
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A caller that hangs up or talks nonsense is none of the job's business."""
+        """Ignores a caller that hangs up or talks nonsense: it is none of the job's business."""
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    timeout = PATIENCE
+class _TaskHandler(socketserver.StreamRequestHandler):
+    timeout = ANSWER_TIMEOUT_SECONDS
 
     def handle(self) -> None:
-        assert isinstance(self.server, _Server)
-        token = _exactly(self.rfile.read, _TOKEN)
+        assert isinstance(self.server, _TaskServer)
+        token = _exactly(self.rfile.read, TOKEN_BYTES)
         (size,) = _LENGTH.unpack(_exactly(self.rfile.read, _LENGTH.size))
-        if size > LONGEST_NAME:
+        if size > LONGEST_NAME_BYTES:
             return
-        answer = self.server.desk.answer(token, _exactly(self.rfile.read, size).decode())
+        answer = self.server.plans.answer(token, _exactly(self.rfile.read, size).decode())
         if answer is not None:
             self.wfile.write(_LENGTH.pack(len(answer)) + answer)
-
-
-LONGEST_NAME = 1000
 
 
 def _exactly(read: Callable[[int], bytes], size: int) -> bytes:

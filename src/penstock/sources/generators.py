@@ -1,8 +1,8 @@
-"""What row n of a replayed stream contains, if it is made up; of a file, see `recording`.
+"""Generators make up the rows of a replayed stream; `recording` reads them from a file.
 
 The rule: a row depends on its number (and the seed) alone, never on when or where it is read, so
 that a range which is read again after a crash is the same range. Nothing here runs per row in
-Python, and nothing is generated twice in one process: `generator` caches.
+Python, and no process makes a block twice: `generator` caches.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# pyarrow has no type stubs; what is used of a batch is stated by the protocol below.
-pa: Any = import_module("pyarrow")
-pc: Any = import_module("pyarrow.compute")
+from penstock import arrow as pa
+from penstock.errors import PenstockError
 
 BLOCK_ROWS = 16_384
+"""The rows that a generator makes at once."""
 POOL_BLOCKS = 8
+"""The blocks that a pooled generator makes before it begins again with the first."""
+DISTRIBUTIONS = ("gaussian", "uniform", "exponential")
+"""The distributions of values that `Measurements` knows, besides a mix of all."""
+TYPE_NAMES = {int: "a whole number", float: "a number"}
+"""What messages call the types of options that a text may fail to become."""
 
 
 class RecordBatch(Protocol):
-    """The part of `pyarrow.RecordBatch` that is used."""
+    """The part of `pyarrow.RecordBatch` that Penstock uses; PyArrow has no type stubs."""
 
     @property
     def num_rows(self) -> int: ...
@@ -33,7 +38,7 @@ class RecordBatch(Protocol):
     def slice(self, offset: int, length: int) -> RecordBatch: ...
 
 
-class Generator(Protocol):
+class RowGenerator(Protocol):
     """An endless stream in blocks of one size; `block(n)` depends on n and the seed alone."""
 
     @property
@@ -41,8 +46,8 @@ class Generator(Protocol):
     def block(self, number: int) -> RecordBatch: ...
 
 
-def blocks_between(made: Generator, start: int, stop: int) -> Iterator[RecordBatch]:
-    """The rows [start, stop) of a generator, as slices of its blocks."""
+def blocks_between(made: RowGenerator, start: int, stop: int) -> Iterator[RecordBatch]:
+    """Yields the rows [start, stop) of a generator, as slices of its blocks."""
     size = made.block(0).num_rows
     while start < stop:
         number, skip = divmod(start, size)
@@ -69,7 +74,7 @@ class Pooled:
         return self._pool[place]
 
     def make(self, place: int, rng: np.random.Generator) -> RecordBatch:
-        """Block number `place` of the pool."""
+        """Makes block number `place` of the pool."""
         raise NotImplementedError
 
 
@@ -85,8 +90,8 @@ class Readings(Pooled):
 
     def __init__(self, seed: int = 0, keys: int = 5000, skew: float = 1.1) -> None:
         super().__init__(seed)
-        _require(keys >= 1, "keys", "must be at least 1", keys)
-        _require(0 <= skew < np.inf, "skew", "must be 0 or more", skew)
+        _require(keys >= 1, "keys", "a whole number from 1, such as 5000", keys)
+        _require(0 <= skew < np.inf, "skew", "a number from 0, such as 1.1", skew)
         rng = np.random.default_rng(seed)
         self._chances = np.arange(1, keys + 1, dtype=np.float64) ** -skew
         self._names = pa.array([f"k{key:05d}" for key in range(keys)])
@@ -123,7 +128,7 @@ class Keyed(Pooled):
 
     def __init__(self, seed: int = 0, queries: int = 200) -> None:
         super().__init__(seed)
-        _require(queries >= 1, "queries", "must be at least 1", queries)
+        _require(queries >= 1, "queries", "a whole number from 1, such as 200", queries)
         rng = np.random.default_rng(seed)
         counts = rng.integers(1, 4, queries)
         self._query = np.repeat(np.arange(queries), counts)
@@ -146,9 +151,6 @@ class Keyed(Pooled):
         return batch
 
 
-DISTRIBUTIONS = ("gaussian", "uniform", "exponential")
-
-
 class Measurements(Pooled):
     """Nodes that report a value and their free memory: the sources of THEMIS' table 1.
 
@@ -162,11 +164,10 @@ class Measurements(Pooled):
 
     def __init__(self, seed: int = 0, nodes: int = 20, distribution: str = "mixed") -> None:
         super().__init__(seed)
-        _require(nodes >= 1, "nodes", "must be at least 1", nodes)
+        _require(nodes >= 1, "nodes", "a whole number from 1, such as 20", nodes)
         known = ("mixed", *DISTRIBUTIONS)
-        _require(
-            distribution in known, "distribution", f"is one of {', '.join(known)}", distribution
-        )
+        rule = f"one of {', '.join(known)}"
+        _require(distribution in known, "distribution", rule, distribution)
         rng = np.random.default_rng(seed)
         self._kinds = [distribution] if distribution != "mixed" else list(DISTRIBUTIONS)
         self._names = pa.array([f"n{node:03d}" for node in range(nodes)])
@@ -185,7 +186,7 @@ class Measurements(Pooled):
 
 
 def draw(kinds: Sequence[str], rng: np.random.Generator, size: int) -> NDArray[np.float64]:
-    """Values of mean 50, each of one of these distributions."""
+    """Draws values of mean 50, each from one of these distributions."""
     drawn = {
         "gaussian": lambda: rng.normal(50.0, 10.0, size),
         "uniform": lambda: rng.uniform(0.0, 100.0, size),
@@ -204,7 +205,7 @@ class Rides(Pooled):
 
     def __init__(self, seed: int = 0, routes: int = 200, skew: float = 1.0) -> None:
         super().__init__(seed)
-        _require(routes >= 1, "routes", "must be at least 1", routes)
+        _require(routes >= 1, "routes", "a whole number from 1, such as 200", routes)
         rng = np.random.default_rng(seed)
         self._chances = np.arange(1, routes + 1, dtype=np.float64) ** -skew
         self._names = pa.array([f"r{route:04d}" for route in range(routes)])
@@ -219,7 +220,7 @@ class Rides(Pooled):
         return batch
 
 
-BUILT_IN: dict[str, Callable[..., Generator]] = {
+BUILT_IN: dict[str, Callable[..., RowGenerator]] = {
     "readings": Readings,
     "keyed": Keyed,
     "measurements": Measurements,
@@ -227,35 +228,45 @@ BUILT_IN: dict[str, Callable[..., Generator]] = {
 }
 
 
-def find_generator(spec: str) -> Callable[..., Generator]:
-    """The factory that `spec` names: one of `BUILT_IN`, or `package.module:callable`."""
+def find_generator(spec: str) -> Callable[..., RowGenerator]:
+    """Returns the factory that `spec` names: one of `BUILT_IN`, or `package.module:callable`."""
     if spec in BUILT_IN:
         return BUILT_IN[spec]
     module, colon, name = spec.partition(":")
     if not colon:
         known = ", ".join(BUILT_IN)
-        raise ValueError(
-            f"option 'generator': {spec!r} is not one of {known}, nor package.module:callable"
+        raise PenstockError(
+            f"option 'generator' must be one of {known}, or a callable of your own, such as "
+            f"'package.module:callable'; got {spec!r}"
         )
     try:
         factory = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"option 'generator': cannot load {spec!r}: {error}") from error
+        raise PenstockError(
+            "option 'generator' must name what can be imported, such as "
+            f"'package.module:callable'; got {spec!r}: {error}"
+        ) from error
     if not callable(factory):
-        raise ValueError(f"option 'generator': {spec!r} is not callable")
-    made: Callable[..., Generator] = factory
+        raise PenstockError(
+            "option 'generator' must name a callable, such as 'package.module:callable'; got "
+            f"{spec!r}, which is a {type(factory).__name__}"
+        )
+    made: Callable[..., RowGenerator] = factory
     return made
 
 
-def generator_options(factory: Callable[..., Generator]) -> dict[str, Any]:
-    """The options that a generator takes, with their defaults: its keyword parameters."""
+def generator_options(factory: Callable[..., RowGenerator]) -> dict[str, Any]:
+    """Returns the options of a generator, with their defaults: its keyword parameters."""
     named = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     return {p.name: p.default for p in signature(factory).parameters.values() if p.kind in named}
 
 
 @lru_cache(maxsize=4)
-def generator(spec: str, seed: int, options: tuple[tuple[str, str], ...]) -> Generator:
-    """A generator, built once a process. Texts become the type of the parameter's default."""
+def generator(spec: str, seed: int, options: tuple[tuple[str, str], ...]) -> RowGenerator:
+    """Returns a generator, which a process builds once.
+
+    Texts become the type of the parameter's default.
+    """
     factory = find_generator(spec)
     takes = generator_options(factory)
     given = {name.lower(): text for name, text in options}
@@ -265,7 +276,7 @@ def generator(spec: str, seed: int, options: tuple[tuple[str, str], ...]) -> Gen
 
 
 def _draw(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A block of indices, each drawn with its weight."""
+    """Draws a block of indices, each with its weight."""
     steps = np.cumsum(weights)
     places = np.searchsorted(steps, rng.random(BLOCK_ROWS) * steps[-1], side="right")
     picks: NDArray[np.int64] = np.minimum(places, len(weights) - 1)
@@ -273,21 +284,25 @@ def _draw(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.
 
 
 def _json(parts: Mapping[str, Any]) -> Any:
-    """JSON texts, column by column: the literal before each value, and the values."""
+    """Joins JSON texts, column by column: the literal before each value, and the values."""
     pieces: list[Any] = ["{"]
     for literal, values in parts.items():
         pieces += [literal, pa.array(values).cast(pa.string())]
-    return pc.binary_join_element_wise(*pieces, "}", "")
+    compute = import_module("pyarrow.compute")
+    return compute.binary_join_element_wise(*pieces, "}", "")
 
 
 def _convert(name: str, text: str, default: object) -> object:
+    """Returns the text of an option as a value of the same type as its default."""
     kind = type(default) if isinstance(default, int | float) else str
     try:
         return text.lower() in ("true", "1") if kind is bool else kind(text)
     except ValueError:
-        raise ValueError(f"option {name!r}: {text!r} is not a {kind.__name__}") from None
+        raise PenstockError(
+            f"option {name!r} must be {TYPE_NAMES[kind]}, such as {default}; got {text!r}"
+        ) from None
 
 
 def _require(holds: bool, name: str, rule: str, value: object) -> None:
     if not holds:
-        raise ValueError(f"option {name!r}: {rule}, and is {value!r}")
+        raise PenstockError(f"option {name!r} must be {rule}; got {value!r}")

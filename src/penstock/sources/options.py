@@ -1,7 +1,8 @@
 """The options of the `replay` source, checked.
 
-The rule: everything that can be wrong is found when the stream is loaded, and a `ValueError` names
-the option and what to do; a stream that has started does not fail for a typing error.
+The rule: `parse` finds everything that can be wrong when Spark loads the stream, and its
+`PenstockError` names the option and what to do. A stream that has started does not fail for a
+typing error.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import LongType, StructType, TimestampType
 
+from penstock import arrow as pa
+from penstock.errors import PenstockError
 from penstock.hints import hint
 from penstock.sources.generators import (
     BUILT_IN,
@@ -24,16 +27,21 @@ from penstock.sources.generators import (
     find_generator,
     generator,
     generator_options,
-    pa,
 )
 from penstock.sources.recording import Recording, recording, version_of
 from penstock.sources.schedule import Profile
 from penstock.units import seconds
 
+OPTIONS = [
+    *("path", "generator", "rate", "speed", "time", "loop"),
+    *("profile", "partitions", "maxRowsPerTrigger", "seed"),
+]
+"""The options of every replayed stream; a generator has others besides."""
+
 
 @dataclass(frozen=True)
-class Settings:
-    """The options, checked. Hashable, because it is what worker processes cache by."""
+class ReplayOptions:
+    """The options, checked. They are hashable, because worker processes cache by them."""
 
     path: str | None = None
     time: str | None = None
@@ -52,7 +60,7 @@ class Settings:
         return recording(self.path, self.time, self.version) if self.path else None
 
     def schema(self) -> StructType | str:
-        """The rows' columns, then `_arrival` and `_offset`."""
+        """Returns the rows' columns, then `_arrival` and `_offset`."""
         file = self.file()
         if file is None:
             made = generator(self.generator or "", self.seed, self.parameters)
@@ -61,7 +69,7 @@ class Settings:
         return columns.add("_arrival", TimestampType()).add("_offset", LongType())
 
     def rows(self, start: int, stop: int) -> Iterator[RecordBatch]:
-        """The contents of the rows [start, stop)."""
+        """Yields the contents of the rows [start, stop)."""
         file = self.file()
         if file is not None:
             return file.between(start, stop)
@@ -70,22 +78,19 @@ class Settings:
         )
 
 
-OPTIONS = [
-    *("path", "generator", "rate", "speed", "time", "loop"),
-    *("profile", "partitions", "maxRowsPerTrigger", "seed"),
-]
-
-
-def parse(options: Mapping[str, str]) -> Settings:
-    """Checks the options; a `ValueError` names the option and what to do."""
+def parse(options: Mapping[str, str]) -> ReplayOptions:
+    """Checks the options; a `PenstockError` names the option and what to do."""
     given = {name.lower(): text for name, text in options.items()}
     if ("path" in given) == ("generator" in given):
         names = ", ".join(BUILT_IN)
-        raise ValueError(f"give one of the options 'path' (a file) and 'generator' ({names})")
+        raise PenstockError(
+            f"one of the options 'path' (a file) and 'generator' ({names}) must be given, such as "
+            "path='rides.parquet'; got both or neither"
+        )
     takes = generator_options(find_generator(given["generator"])) if "generator" in given else {}
     _refuse_unknown(given, [*OPTIONS, *takes])
     own = {option.lower() for option in OPTIONS}
-    settings = Settings(
+    checked = ReplayOptions(
         path=given.get("path"),
         time=given.get("time"),
         generator=given.get("generator"),
@@ -99,23 +104,30 @@ def parse(options: Mapping[str, str]) -> Settings:
         seed=_count(given, "seed", 0) or 0,
         version=version_of(given.get("path")),
     )
-    _check_pace(settings)
-    _check_rows(settings)
-    return settings
+    _check_pace(checked)
+    _check_rows(checked)
+    return checked
 
 
 def parse_profile(text: str) -> Profile:
-    """`[{"at": "20s", "factor": 8}, ...]` as (seconds, factor) pairs."""
+    """Reads `[{"at": "20s", "factor": 8}, ...]` as (seconds, factor) pairs."""
     try:
         steps = tuple((seconds(step["at"]), float(step["factor"])) for step in json.loads(text))
     except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"""option 'profile': must be like [{{"at": "20s", "factor": 8}}]: {error!r}"""
+        raise PenstockError(
+            "option 'profile' must be a list of steps, such as "
+            f"""[{{"at": "20s", "factor": 8}}]; got {text!r}: {error!r}"""
         ) from None
     if any(later[0] <= earlier[0] for earlier, later in pairwise(steps)):
-        raise ValueError("option 'profile': the times 'at' must ascend; sort the list")
+        raise PenstockError(
+            "option 'profile' must have times 'at' that ascend, such as 20s, 40s; got "
+            f"{[at for at, _ in steps]}"
+        )
     if not all(at >= 0 and 0 <= factor < math.inf for at, factor in steps):
-        raise ValueError("option 'profile': times and factors must be numbers, 0 or more")
+        raise PenstockError(
+            "option 'profile' must have times and factors from 0, such as "
+            f"""{{"at": "20s", "factor": 8}}; got {text!r}"""
+        )
     return steps
 
 
@@ -123,34 +135,51 @@ def _refuse_unknown(given: Mapping[str, str], known: Sequence[str]) -> None:
     spelt = {name.lower() for name in known}
     for name in given:
         if name not in spelt:
-            raise ValueError(f"unknown option {name!r}: {hint(name, known)}")
+            raise PenstockError(f"unknown option {name!r}: {hint(name, known)}")
 
 
-def _check_pace(settings: Settings) -> None:
-    if (settings.rate is None) == (settings.speed is None):
-        raise ValueError("give one of the options 'rate' (tuples/s) and 'speed' (x real time)")
-    if settings.speed is not None and settings.time is None:
-        raise ValueError("option 'speed': needs 'path' and 'time', the file's event-time column")
-    if settings.time is not None and settings.path is None:
-        raise ValueError("option 'time': a generated stream's event time is _arrival; leave it out")
+def _check_pace(options: ReplayOptions) -> None:
+    if (options.rate is None) == (options.speed is None):
+        raise PenstockError(
+            "one of the options 'rate' (tuples/s) and 'speed' (x real time) must be given, such as "
+            "rate=1000; got both or neither"
+        )
+    if options.speed is not None and options.time is None:
+        raise PenstockError(
+            "option 'speed' must come with 'path' and 'time', the file's event-time column, such "
+            "as time='pickup'; got none"
+        )
+    if options.time is not None and options.path is None:
+        raise PenstockError(
+            "option 'time' must be left out without 'path': the event time of a generated stream "
+            f"is _arrival; got {options.time!r}"
+        )
 
 
-def _check_rows(settings: Settings) -> None:
-    """Everything that can be wrong with the rows is found before the first of them is needed."""
-    file = settings.file()
+def _check_rows(options: ReplayOptions) -> None:
+    """Finds everything that can be wrong with the rows before anybody needs the first of them."""
+    file = options.file()
     if file is None:
-        generator(settings.generator or "", settings.seed, settings.parameters)
+        generator(options.generator or "", options.seed, options.parameters)
         return
     names = file.schema.names
     for stamp in ("_arrival", "_offset"):
         if stamp in names:
-            raise ValueError(f"option 'path': the file has a column {stamp!r}; rename it")
+            raise PenstockError(
+                f"option 'path' must be a file without a column {stamp!r}, which is the source's "
+                f"own; rename it in {file.path!r}"
+            )
     if file.time is not None and file.time not in names:
-        raise ValueError(f"option 'time': no column {file.time!r} among {', '.join(names)}")
+        raise PenstockError(
+            f"option 'time' must be one of the columns {', '.join(names)}; got {file.time!r}"
+        )
     if file.time is not None and not _is_time(file.schema.field(file.time).type):
-        raise ValueError(f"option 'time': column {file.time!r} is not a timestamp or a number")
+        raise PenstockError(
+            "option 'time' must be a column of timestamps or numbers; got "
+            f"{file.time!r}, which is a {file.schema.field(file.time).type}"
+        )
     if not file.count:
-        raise ValueError(f"option 'path': {file.path!r} has no rows")
+        raise PenstockError(f"option 'path' must be a file with rows; got {file.path!r}")
 
 
 def _is_time(kind: Any) -> bool:
@@ -166,7 +195,9 @@ def _number(given: Mapping[str, str], name: str) -> float | None:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise ValueError(f"option {name!r}: must be a number above 0, and is {given[name]!r}")
+        raise PenstockError(
+            f"option {name!r} must be a number above 0, such as 1000; got {given[name]!r}"
+        )
     return number
 
 
@@ -175,12 +206,15 @@ def _count(given: Mapping[str, str], name: str, least: int) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or int(text) < least:
-        raise ValueError(f"option {name!r}: must be a whole number from {least}, and is {text!r}")
+        raise PenstockError(
+            f"option {name!r} must be a whole number from {least}, such as {least + 1}; "
+            f"got {text!r}"
+        )
     return int(text)
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:
     text = given.get(name, "false").lower()
     if text not in ("true", "false"):
-        raise ValueError(f"option {name!r}: must be true or false, and is {text!r}")
+        raise PenstockError(f"option {name!r} must be true or false; got {text!r}")
     return text == "true"

@@ -1,7 +1,7 @@
-"""The rows of a file as the rows of a stream, over and over if need be.
+"""A recording is a file whose rows are the rows of a stream, over and over if need be.
 
 The rule is that of `penstock.sources.generators`: a row depends on its number alone.
-Nothing here runs per row in Python, and no file is loaded twice in one process: `recording` caches.
+Nothing here runs per row in Python, and no process loads a file twice: `recording` caches.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.sources.generators import BLOCK_ROWS, RecordBatch, pa, pc
+from penstock import arrow as pa
+from penstock.errors import PenstockError
+from penstock.sources.generators import BLOCK_ROWS, RecordBatch
 from penstock.sources.schedule import SECOND, Integers
 
 SUFFIXES = (".parquet", ".csv", ".csv.gz")
+"""The files that can be replayed, by how their names end."""
 
 
 class Recording:
@@ -74,7 +77,7 @@ class Recording:
         return table.combine_chunks()
 
     def between(self, start: int, stop: int) -> Iterator[RecordBatch]:
-        """The rows [start, stop), counted on over the laps."""
+        """Yields the rows [start, stop), counted on over the laps."""
         count = self.table.num_rows
         while start < stop:
             lap, skip = divmod(start, count)
@@ -88,7 +91,8 @@ class Recording:
         if lap and self.time is not None:
             place = batch.schema.get_field_index(self.time)
             field, column = batch.schema.field(place), batch.column(place)
-            later = pc.add_checked(column, _amount(lap * self.lap, field.type))
+            span = _amount(lap * self.lap, field.type)
+            later = import_module("pyarrow.compute").add_checked(column, span)
             shifted = batch.set_column(place, field, later)
         return shifted
 
@@ -112,50 +116,59 @@ class Recording:
 
 @lru_cache(maxsize=4)
 def recording(path: str, time: str | None, version: int) -> Recording:
-    """A file, loaded once a process. `version` is its modification time: a new file is new."""
+    """Returns a file, which a process loads once. `version` is its modification time: another file
+    of the same name has another."""
     del version
     return Recording(path, time)
 
 
 def version_of(path: str | None) -> int:
-    """The modification time of a file that can be replayed, which tells `recording` a new one."""
+    """Returns the modification time of a file that can be replayed, by which `recording` notices
+    that the file was replaced."""
     if path is None:
         return 0
     if not path.endswith(SUFFIXES):
-        raise ValueError(f"option 'path': {path!r} must end with {', '.join(SUFFIXES)}")
+        raise PenstockError(
+            f"option 'path' must end with {', '.join(SUFFIXES)}, such as 'rides.parquet'; got "
+            f"{path!r}"
+        )
     if not Path(path).exists():
-        raise ValueError(f"option 'path': there is no {path!r}")
+        raise PenstockError(f"option 'path' must be a file that exists; got {path!r}")
     return Path(path).stat().st_mtime_ns
 
 
 def _micros(column: Any, name: str) -> Integers:
-    """Event times, timestamps or numbers of seconds, as microseconds."""
+    """Returns event times, which are timestamps or numbers of seconds, as microseconds."""
     if column.null_count:
-        raise ValueError(
-            f"option 'time': column {name!r} is empty in {column.null_count} rows; drop them"
+        raise PenstockError(
+            "option 'time' must be a column that is empty in no row, so drop such rows; got "
+            f"{name!r}, which is empty in {column.null_count} rows"
         )
     if pa.types.is_timestamp(column.type):
         micros = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False)
         return np.asarray(micros.cast(pa.int64()).to_numpy(), dtype=np.int64)
     seconds = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     if not np.all(np.isfinite(seconds)):
-        raise ValueError(f"option 'time': column {name!r} has values that are not finite")
+        raise PenstockError(
+            f"option 'time' must be a column of finite values; got {name!r}, which has others"
+        )
     return np.rint(seconds * SECOND).astype(np.int64)
 
 
 def _amount(micros: int, kind: Any) -> Any:
-    """A span of time as something that can be added to a column of type `kind`."""
+    """Returns a span of time as something that can be added to a column of type `kind`."""
     if pa.types.is_timestamp(kind):
         return pa.scalar(micros, pa.duration("us"))
     return pa.scalar(micros // SECOND if pa.types.is_integer(kind) else micros / SECOND, kind)
 
 
 def _spark_schema(found: Any) -> Any:
+    """Returns a schema in the nearest types that Spark reads."""
     return pa.schema([field.with_type(_spark_type(field.type)) for field in found])
 
 
 def _spark_type(kind: Any) -> Any:
-    """The nearest Arrow type that Spark reads."""
+    """Returns the nearest Arrow type that Spark reads."""
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", tz="UTC")
     if pa.types.is_dictionary(kind):

@@ -1,4 +1,4 @@
-"""The `replay` source: a file, or a generated stream, as a live stream that waits for nobody.
+"""The `replay` source makes a file, or a generated stream, a live stream that waits for nobody.
 
 The rule: *when* row n arrives is a pure function of the start time, the pace and the profile
 (`penstock.sources.schedule`), and *what* it is depends on n alone (`penstock.sources.generators`,
@@ -31,8 +31,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.sources.generators import RecordBatch, pa
-from penstock.sources.options import Settings, parse
+from penstock import arrow as pa
+from penstock.sources.generators import RecordBatch
+from penstock.sources.options import ReplayOptions, parse
 from penstock.sources.schedule import SECOND, Schedule
 
 if not TYPE_CHECKING:  # `typing.override` comes with Python 3.12
@@ -44,22 +45,22 @@ else:
 
 
 @lru_cache(maxsize=8)
-def schedule(settings: Settings, start: int) -> Schedule:
-    """The schedule of a stream that started at `start` microseconds."""
-    file, pace = settings.file(), settings.speed or settings.rate or 0.0
-    rows = None if file is None or settings.loop else file.count
-    if file is None or settings.speed is None:
-        return Schedule(start, pace, settings.profile, rows=rows)
-    lap = file.lap if settings.loop else None
-    return Schedule(start, pace, settings.profile, marks=file.marks, lap=lap, rows=rows)
+def schedule(options: ReplayOptions, start: int) -> Schedule:
+    """Returns the schedule of a stream that started at `start` microseconds."""
+    file, pace = options.file(), options.speed or options.rate or 0.0
+    rows = None if file is None or options.loop else file.count
+    if file is None or options.speed is None:
+        return Schedule(start, pace, options.profile, rows=rows)
+    lap = file.lap if options.loop else None
+    return Schedule(start, pace, options.profile, marks=file.marks, lap=lap, rows=rows)
 
 
 class ReplaySource(DataSource):
-    """`spark.readStream.format("replay")`. Options are checked here, when the stream is loaded."""
+    """What `spark.readStream.format("replay")` loads; it checks the options at once."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self.settings = parse(options)
+        self.replay_options = parse(options)
 
     @classmethod
     @override
@@ -68,23 +69,23 @@ class ReplaySource(DataSource):
 
     @override
     def schema(self) -> StructType | str:
-        return self.settings.schema()
+        return self.replay_options.schema()
 
     @override
     def streamReader(self, schema: StructType) -> ReplayReader:
-        return ReplayReader(self.settings, schema)
+        return ReplayReader(self.replay_options, schema)
 
 
 class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's questions, answered from the schedule.
+    """Answers Spark's questions from the schedule.
 
     An offset is `{"start": seconds, "offset": n}`: the checkpoint carries the start time, which is
-    all the state there is. Spark asks for the initial offset again when the first batch is retried;
+    all the state there is. Spark asks for the initial offset again when it retries the first batch;
     so a range takes its start time from its end, which was logged, never from its beginning.
     """
 
-    def __init__(self, settings: Settings, schema: StructType) -> None:
-        self._settings = settings
+    def __init__(self, options: ReplayOptions, schema: StructType) -> None:
+        self._options = options
         self._schema = schema
         self._start: float | None = None
         self._until: int | None = None
@@ -97,7 +98,7 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def getDefaultReadLimit(self) -> ReadLimit:
-        most = self._settings.max_rows
+        most = self._options.max_rows
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     @override
@@ -113,16 +114,16 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @override
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """What has arrived by now, for the backlog in the query's progress."""
+        """Returns what has arrived by now, for the backlog in the query's progress."""
         if self._start is None:
             return None
         return {"start": self._start, "offset": self._arrived(self._start, _now())}
 
     @override
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Contiguous ranges of nearly one size; none for an empty batch."""
+        """Returns contiguous ranges of nearly one size; none for an empty batch."""
         first, stop = start["offset"], end["offset"]
-        parts = min(self._settings.partitions, stop - first)
+        parts = min(self._options.partitions, stop - first)
         cuts = [first + (stop - first) * part // max(parts, 1) for part in range(parts + 1)]
         begun = _micros(end["start"])
         return [InputPartition((begun, low, high)) for low, high in pairwise(cuts)]
@@ -131,19 +132,19 @@ class ReplayReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         begun, first, stop = partition.value
         layout = to_arrow_schema(self._schema, timezone="UTC")
-        arrivals = schedule(self._settings, begun).arrival_of
-        for batch in self._settings.rows(first, stop):
+        arrivals = schedule(self._options, begun).arrival_of
+        for batch in self._options.rows(first, stop):
             offsets = np.arange(first, first + batch.num_rows, dtype=np.int64)
             stamps = {"_arrival": pa.array(arrivals(offsets)), "_offset": pa.array(offsets)}
             yield _arranged(batch, stamps, layout)
             first += batch.num_rows
 
     def _arrived(self, start: float, now: int) -> int:
-        return schedule(self._settings, _micros(start)).offset_at(now)
+        return schedule(self._options, _micros(start)).offset_at(now)
 
 
 def _arranged(batch: RecordBatch, stamps: Mapping[str, Any], layout: Any) -> RecordBatch:
-    """The columns in the order and the types of `layout`, which Spark compares exactly."""
+    """Returns the columns in the order and the types of `layout`, which Spark compares exactly."""
     columns = [
         (stamps[field.name] if field.name in stamps else batch.column(field.name)).cast(field.type)
         for field in layout
@@ -179,7 +180,7 @@ def replay(
     seed: int = 0,
     **options: object,
 ) -> DataFrame:
-    """A replayed stream as a DataFrame; raises `ValueError` for options that cannot work.
+    """Returns a replayed stream as a DataFrame; a `PenstockError` names an option that cannot work.
 
     `options` takes `maxRowsPerTrigger` and what the generator takes (`keys`, `skew`, `queries`).
     """

@@ -1,7 +1,7 @@
-"""When row n of a replayed stream arrives.
+"""A schedule says when row n of a replayed stream arrives.
 
-The rule: it is a pure function of the start time, the pace and the profile, so that any process can
-compute it, before or after the moment itself, and a restart needs no state but the start time.
+The rule: that is a pure function of the start time, the pace and the profile, so that any process
+can compute it, before or after the moment itself, and a restart needs no state but the start time.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.errors import PenstockError
+
 Profile = tuple[tuple[float, float], ...]
+"""Pairs (seconds, factor): from when on rows come how many times as fast."""
 Integers = NDArray[np.int64]
 
-SECOND = 1_000_000  # microseconds: the unit of every time here
+SECOND = 1_000_000
+"""Microseconds in a second: the unit of every time here is the microsecond."""
 
 
 class Schedule:
@@ -57,23 +61,23 @@ class Schedule:
         self._parts = np.array([part for _, part in levels])
 
     def offset_at(self, time: int) -> int:
-        """The number of rows that have arrived by `time`."""
+        """Returns the number of rows that have arrived by `time`."""
         return int(self.offsets_at(np.array([time], dtype=np.int64))[0])
 
     def offsets_at(self, times: Integers) -> Integers:
-        """`offset_at` for an array."""
+        """Returns `offset_at` for each time of an array."""
         level = self._levels(np.maximum(times - self.start, 0))
         offsets = np.where(times < self.start, 0, self._rows_within(level))
         return offsets if self._rows is None else np.minimum(offsets, self._rows)
 
     def arrival_of(self, offsets: Integers) -> Integers:
-        """When the rows arrive; the past and the future are computed alike."""
+        """Returns when the rows arrive, be that in the past or in the future."""
         targets = self._targets(offsets)
         segment = _last_below(self._wholes, targets)
         paces = self._paces[segment]
         missing = (targets - self._wholes[segment]) - self._parts[segment]
         if np.any((paces == 0) & (missing > 0)):
-            raise ValueError("the profile ends with factor 0 before these rows arrive")
+            raise PenstockError("the profile ends with factor 0 before these rows arrive")
         waits = np.divide(missing * self._unit, paces, out=np.zeros_like(missing), where=paces > 0)
         guess = self._begins[segment] + np.maximum(np.ceil(waits), 0.0).astype(np.int64)
         guess -= (guess > 0) & (self._levels(np.maximum(guess - 1, 0)) >= targets)
@@ -97,7 +101,7 @@ class Schedule:
         return rows
 
     def _targets(self, offsets: Integers) -> Integers:
-        """The level at which each row arrives."""
+        """Returns the level at which each row arrives."""
         if self._marks is None:
             return offsets + 1
         laps, row = np.divmod(offsets, len(self._marks))
@@ -106,7 +110,7 @@ class Schedule:
 
 
 def _last_below(edges: Integers, values: Integers) -> Integers:
-    """The last edge below each value, or the first edge; one number if all values share it.
+    """Returns the last edge below each value, or the first edge; one number if all share it.
 
     A batch seldom straddles a change of pace, and one number makes what follows twice as fast.
     """

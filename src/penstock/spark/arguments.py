@@ -1,14 +1,13 @@
 """What users hand to a site: refused at once where it makes no sense, with what to do."""
 
-import inspect
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructType, TimestampType
+from pyspark.sql.types import StringType, StructType
 
 from penstock import policy as policies
 from penstock.core.settings import QueryTerms
@@ -104,76 +103,6 @@ def some_columns(
     if not found:
         raise PenstockError(f"{name}: at least one column is needed")
     return found
-
-
-NO_ANSWER = (
-    inspect.iscoroutinefunction,
-    inspect.isgeneratorfunction,
-    inspect.isasyncgenfunction,
-)
-
-
-def guardable(
-    stream: DataFrame, function: object, inputs: Sequence[str], on_error: str
-) -> list[str]:
-    """The columns of a stream that a function can be guarded on."""
-    if not callable(function) or hasattr(function, "evalType"):
-        raise PenstockError(
-            f"function: expected a plain Python function of a row, found {function!r}"
-        )
-    called = function if inspect.isroutine(function) else type(function).__call__
-    if any(kind(called) for kind in NO_ANSWER):
-        raise PenstockError(
-            f"function: {function!r} is a coroutine or a generator; return the value itself"
-        )
-    listed = isinstance(inputs, Sequence) and not isinstance(inputs, str)
-    if not listed or not all(isinstance(name, str) for name in inputs):
-        raise PenstockError(f"inputs: a list of names such as ['kind'], not {inputs!r}")
-    if on_error not in ("fail", "skip"):
-        raise PenstockError(f"on_error: 'fail' or 'skip', not {on_error!r}")
-    if not stream.isStreaming:
-        raise PenstockError(
-            "a guard needs a streaming DataFrame (spark.readStream...); on a batch, use mapInArrow"
-        )
-    columns("inputs", inputs, stream.columns)
-    for name in stream.columns:
-        if stream.columns.count(name) > 1 or "." in name:
-            raise PenstockError(
-                f"guard: Spark's mapInArrow takes no two columns of one name, and none with a dot; "
-                f"rename {name!r}"
-            )
-    return list(stream.columns)
-
-
-def hashed(key: tuple[Column, ...], stream: DataFrame) -> Column:
-    """A fingerprint of the key."""
-    fingerprint = sf.xxhash64(*key)
-    try:
-        stream.select(fingerprint)
-    except PySparkException as error:
-        raise PenstockError(f"key: {told(error)}") from None
-    return fingerprint
-
-
-def moment(stream: DataFrame, given: str | Column, known: Sequence[str]) -> Column:
-    """When tuples arrived."""
-    if not isinstance(given, str | Column):
-        raise PenstockError(f"arrival: one column, not {given!r}")
-    (column,) = columns("arrival", given, known)
-    kind = stream.select(column).schema[0].dataType
-    if not isinstance(kind, TimestampType):
-        raise PenstockError(
-            f"arrival: a timestamp is needed, and this is a {kind.simpleString()}; "
-            "sf.timestamp_millis(...) makes one of milliseconds"
-        )
-    return column
-
-
-def driver_address(spark: SparkSession) -> tuple[str, str]:
-    """Where to listen, and where executors reach it."""
-    conf = spark.sparkContext.getConf()
-    host = conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
-    return conf.get("spark.driver.bindAddress", host) or host, host
 
 
 def name(query: str | Column) -> str:
@@ -280,19 +209,6 @@ def identity(
         if set(names) <= set(known):
             return columns("id", names, known)
     return columns("id", known, known)
-
-
-def gates_before(stream: DataFrame, gates_in: Callable[[DataFrame], list[Gate]]) -> list[Gate]:
-    """The gates of a stream that is to be guarded, all of one site."""
-    if not isinstance(stream, DataFrame):
-        raise PenstockError(f"stream must be a streaming DataFrame; got {stream!r}")
-    found = gates_in(stream)
-    if WEIGHT in stream.columns and not found:
-        raise PenstockError(
-            "this stream went through a gate of another site: call that site's guard(...), or its "
-            "SIC would not know of what is shed here"
-        )
-    return found
 
 
 def gates_of(found: list[Gate]) -> list[Gate]:

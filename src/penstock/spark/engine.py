@@ -93,7 +93,7 @@ def _asks(
         method: Callable[Concatenate[Self_, P], T],
     ) -> Callable[Concatenate[Self_, P], T]:
         @wraps(method)
-        def asked(self: Self_, *args: P.args, **kwargs: P.kwargs) -> T:
+        def asked(self: Self_, /, *args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return method(self, *args, **kwargs)
             except (PenstockError, PySparkException):

@@ -1,4 +1,4 @@
-"""The guards of a site, and what the controller hears from them."""
+"""The guards of a site, and what they tell its controller."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -13,24 +13,27 @@ from penstock.errors import PenstockError
 from penstock.guard.admission import Function
 from penstock.guard.plan_server import PlanServer
 from penstock.guard.task import MakeAdmission
-from penstock.spark import arguments
+from penstock.spark import arguments, guard_arguments
 from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.strata import Value
-from penstock.spark.guard import Guard, News, OnError, guarded
+from penstock.spark.guard_driver import Guard, GuardNews
+from penstock.spark.guarded_stream import OnError, guarded_stream
 
-_numbers = count()
+_guard_numbers = count()
 
 
 class Guards:
+    """All guards of one site. It starts their plan server with the first of them."""
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._spark = engine.spark
-        self._desk: PlanServer | None = None
+        self._server: PlanServer | None = None
         self._guards: list[tuple[Guard, tuple[Gate, ...]]] = []
         self._closed = False
         self._costs: dict[Guard, dict[Stratum, float]] = {}
-        """What each of them last told, of strata that still come."""
+        """The seconds that each guard last told for a tuple of each stratum that still comes."""
 
     def add(
         self,
@@ -39,37 +42,41 @@ class Guards:
         gates: Sequence[Gate],
         *,
         key: str | Column | Sequence[str | Column],
-        latency: float | str,
+        wait: float | str,
         output: str = "result double",
         arrival: str | Column | None = None,
         inputs: Sequence[str] = (),
         on_error: OnError = "fail",
         make: MakeAdmission | None = None,
     ) -> DataFrame:
-        """As ``Site.guard``; ``gates`` are those that the stream went through, and ``make`` makes
-        other admissions than the usual, for comparisons."""
+        """Guards a stream, as ``Site.guard`` does.
+
+        ``gates`` are those that the stream went through. ``make`` makes other admissions than the
+        usual one, to compare.
+        """
         if self._closed:
             raise PenstockError("this site was stopped: make another one, and guard with that")
-        columns = arguments.guardable(stream, function, inputs, on_error)
-        if self._desk is None:
-            self._desk = PlanServer(*arguments.driver_address(self._spark))
+        columns = guard_arguments.guardable(stream, function, inputs, on_error)
+        if self._server is None:
+            self._server = PlanServer(*guard_arguments.driver_address(self._spark))
         guard = Guard(
             self._spark,
-            f"penstock_guard_{next(_numbers)}",
-            arguments.duration("latency", latency),
+            f"penstock_guard_{next(_guard_numbers)}",
+            arguments.duration("wait", wait),
             arguments.cores(self._spark),
             getattr(function, "__name__", type(function).__name__),
         )
-        moment = None if arrival is None else arguments.moment(stream, arrival, columns)
-        answered = guarded(
+        if arrival is not None:
+            arrival = guard_arguments.arrival_column(stream, arrival, columns)
+        answered = guarded_stream(
             guard,
-            self._desk,
+            self._server,
             stream,
             function,
             arguments.some_columns("key", key, columns),
             output=output,
-            arrival=moment,
-            # of two gates, nobody could tell whose stratum it is
+            arrival=arrival,
+            # behind two gates, a fingerprint does not say which gate's stratum it is
             stratum=gates[0].keys.fingerprint_in(stream) if len(gates) == 1 else None,
             inputs=inputs,
             on_error=on_error,
@@ -82,23 +89,27 @@ class Guards:
         return iter([guard for guard, _ in self._guards])
 
     def of(self, thing: DataFrame | StreamingQuery) -> list[Guard]:
-        """Those that a query goes through. Another query of the same gate may have others."""
+        """Returns the guards behind a gate that a query goes through.
+
+        Another query of the same gate may have others.
+        """
         if not self._guards:
             return []
         names = self._engine.names_in(thing)
         return [guard for guard, gates in self._guards if gates and guard.name in names]
 
     def corrected(self, batch: Batch, guards: Collection[Guard]) -> Batch:
-        """With what the guards of the batch's query have learnt since they were last asked.
+        """Returns the batch with what the guards of its query have learnt since the last call.
 
-        A tuple that a guard sheds was admitted by the gate and carries nothing: it is not counted.
+        A tuple that a guard sheds was admitted by the gate and carries nothing: it does not count
+        as admitted.
         """
         mine = [(guard, behind) for guard, behind in self._guards if guard in guards]
         if not mine:
             return batch
         counts, told = dict(batch.counts.items()), set[Stratum]()
         for guard, behind in mine:
-            news = guard.news()
+            news = guard.take_news()
             fresh = _known(behind, news.costs)
             told |= fresh.keys()
             known = {s: c for s, c in self._costs.get(guard, {}).items() if s in counts}
@@ -111,21 +122,22 @@ class Guards:
 
     def close(self) -> None:
         self._closed = True
-        if self._desk is not None:
-            self._desk.close()
-            self._desk = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
 
 def _known(gates: Sequence[Gate], values: Mapping[int, Value]) -> dict[Stratum, Value]:
-    """By stratum, where it can be told."""
+    """Returns values by stratum; none behind two gates, where fingerprints are ambiguous."""
     return gates[0].strata.by_stratum(values) if len(gates) == 1 else {}
 
 
-def _take_off(counts: dict[Stratum, Count], news: News, behind: Sequence[Gate]) -> None:
-    """A stratum loses the share that its tuples at the guard lost: between gate and guard, rows may
-    have become more or fewer.
+def _take_off(counts: dict[Stratum, Count], news: GuardNews, behind: Sequence[Gate]) -> None:
+    """Takes off each stratum's count the share that its tuples lost at the guard.
 
-    Where none came by its name, since its columns are gone or were changed, it bears all's loss.
+    It is a share, since rows may have become more or fewer between gate and guard. A stratum of
+    which no tuple came by its name, since its columns are gone or were changed, bears the share of
+    all tuples.
     """
     seen, lost = _known(behind, news.seen), _known(behind, news.lost)
     owed = 0.0  # parts of tuples, so that many small strata lose as much as one large

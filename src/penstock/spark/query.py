@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.spark.engine import Engine
 from penstock.spark.gate.codec import GateReport
 from penstock.spark.gate.columns import Gate
-from penstock.spark.guard import Guard
+from penstock.spark.guard_driver import Guard
 from penstock.spark.progress import Progress, counts_rows, whole_numbers
 
 log = logging.getLogger("penstock")

@@ -17,11 +17,11 @@ from penstock.core.settings import QueryTerms, Settings
 from penstock.core.types import Batch, Plan
 from penstock.errors import PenstockError
 from penstock.guard.admission import Function
-from penstock.spark import arguments
+from penstock.spark import arguments, guard_arguments
 from penstock.spark.engine import Engine, Trigger
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
-from penstock.spark.guard import OnError
+from penstock.spark.guarded_stream import OnError
 from penstock.spark.guards import Guards
 from penstock.spark.loop import Loop
 from penstock.spark.record.ledger import Ledger
@@ -172,26 +172,27 @@ class Site:
         function: Function,
         *,
         key: str | Column | Sequence[str | Column],
-        latency: float | str,
+        wait: float | str,
         output: str = "result double",
         arrival: str | Column | None = None,
         inputs: Sequence[str] = (),
         on_error: OnError = "fail",
     ) -> DataFrame:
-        """The stream with ``function`` applied to each tuple, shed in front of it where tuples
-        would otherwise wait for longer than ``latency`` on average.
+        """Returns the stream with ``function`` applied to each tuple.
 
-        The function gets a dictionary of the columns ``inputs`` (all, unless told) and answers the
-        value of the column ``output``. What it costs is learnt by ``key``. A tuple waits from its
-        ``arrival``, a timestamp, or else from when its task began. Where the function raises, the
-        query fails, or, with ``on_error="skip"``, the tuple is left out and counted.
+        The guard sheds tuples before the function where they would otherwise wait for longer than
+        ``wait`` on average. The function gets a dictionary of the columns ``inputs`` (all, unless
+        told) and answers the value of the column ``output``. The guard learns its cost by ``key``.
+        A tuple waits from its ``arrival``, a timestamp, or else from when its task began. Where the
+        function raises, the query fails, or, with ``on_error="skip"``, the guard leaves the tuple
+        out and counts it.
         """
         return self._guards.add(
             stream,
             function,
-            arguments.gates_before(stream, self._loop.gates_in),
+            guard_arguments.gates_before(stream, self._loop.gates_in),
             key=key,
-            latency=latency,
+            wait=wait,
             output=output,
             arrival=arrival,
             inputs=inputs,

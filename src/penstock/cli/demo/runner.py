@@ -166,7 +166,7 @@ def _reading(
     elapsed = (now - schedule.start) / SECOND
     arrived = schedule.offset_at(now)
     factor = load.factor_at(elapsed)
-    books = site.report()["queries"] if site else []
+    books = site.report().to_dict()["queries"] if site else []
     return Reading(
         elapsed=elapsed,
         through=elapsed / load.seconds,

@@ -27,31 +27,29 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.core.types import Bools, Floats, Ints
-from penstock.guard.admission import Admission, Function, GuardPlan, Rows
-from penstock.guard.sketch import Words
+from penstock.guard.admission import Function
 from penstock.guard.task import MakeAdmission, with_costs
 from penstock.lab.bench import harness as h
+from penstock.lab.bench.guard_rivals import CORES, AdmittedSoFar, ExactCosts, StrawManAdmission
 from penstock.sources.generators import Readings
 from penstock.sources.replay import replay
-from penstock.spark.guard import Guard
+from penstock.spark.guard_driver import Guard
 
 Value = TypeVar("Value")
-CORES = 2
 KEYS = 500
-CLASSES = (0.001, 0.005, 0.025)
+CLASS_SECONDS = (0.001, 0.005, 0.025)
 """Seconds of work for others, politicians and media."""
-INTERVAL = 0.5
-"""The trigger."""
-LATELY = 4000
-"""Requests by whose costs estimates are judged; of what is older, a guard has forgotten most."""
-EACH = 4 / 3
+TRIGGER_SECONDS = 0.5
+JUDGED_REQUESTS = 4000
+"""The requests by whose costs estimates are judged; of older ones, a guard has forgotten most."""
+RUN_LENGTHS = 4 / 3
 """How long each guard runs, in lengths of the benchmark; the calibration before takes a third."""
-SLACK = 2.0
+SLACK_FACTOR = 2.0
 """What a tuple may wait on average, in waits that the micro-batches alone cause."""
 
 
 def busy(seconds: float) -> float:
+    """Keeps a core busy for so long."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
@@ -59,9 +57,10 @@ def busy(seconds: float) -> float:
 
 
 def class_of(key: str) -> float:
-    """One entity in 10 is of the media, three are politicians."""
+    """Returns the work for an entity: one in 10 is of the media, three are politicians."""
     number = int(key[1:]) * 7 % 10
-    return CLASSES[2] if number == 3 else CLASSES[1] if number in (1, 4, 9) else CLASSES[0]
+    kind = 2 if number == 3 else 1 if number in (1, 4, 9) else 0
+    return CLASS_SECONDS[kind]
 
 
 def classes(row: Mapping[str, Any]) -> float:
@@ -72,94 +71,15 @@ def scaled(row: Mapping[str, Any]) -> float:
     return busy(row["cost"])
 
 
-class Given:
-    """What all tasks of a run were given so far: a file with a line for each block of tuples."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        path.touch()
-
-    def add(self, tuples: int, arrived: float) -> None:
-        """So many, of which the first arrived then, in seconds since the epoch."""
-        with self.path.open("a") as file:
-            file.write(f"{tuples} {arrived}\n")
-
-    def so_far(self, arrived: float) -> tuple[int, float]:
-        """How many, and when the first of them and of those that ``arrived`` now did."""
-        lines = [line.split() for line in self.path.read_text().splitlines()]
-        first = min([arrived, *(float(moment) for _, moment in lines)])
-        return sum(int(tuples) for tuples, _ in lines), first
-
-
-class StrawMan(Admission):
-    """Foresees a tuple's wait from the mean cost of all before it, and looks at no clock.
-
-    The cores are one operator to it that is so many times as fast.
-    """
-
-    def __init__(
-        self,
-        function: Function,
-        orders: GuardPlan,
-        clock: Callable[[], float],
-        mean: float,
-        given: Given,
-    ) -> None:
-        super().__init__(function, orders, clock, costs=lambda keys: np.full(keys.size, mean))
-        self._each, self._given = mean / CORES, given
-        self._since_epoch = time.time() - clock()
-        self._foreseen = 0.0
-
-    def admit(
-        self, rows: Rows, keys: Words, arrived: Floats, strata: Ints | None = None
-    ) -> tuple[list[int], list[Any]]:
-        first = float(arrived.min()) + self._since_epoch
-        before, began = self._given.so_far(first)
-        already = self.tally.kept
-        # Ĉ without what this task keeps, in the time of its clock
-        self._foreseen = began - self._since_epoch + (before - already) * self._each
-        answer = super().admit(rows, keys, arrived, strata)
-        self._given.add(self.tally.kept - already, first)
-        return answer
-
-    def waits(self, now: float, arrived: Floats) -> Floats:
-        del now
-        own = self._each * (self.tally.kept + np.arange(arrived.size))
-        return np.maximum(self._foreseen + own - arrived, 0.0)
-
-    def _all_welcome(self, waits: Floats) -> bool:
-        """The paper's CHECK, of foreseen waits; the usual limit would follow the real ones."""
-        return bool(waits.max() <= self.orders.threshold)
-
-    def _keeps(self, waits: Floats, tolls: Floats) -> Bools:
-        del tolls
-        return np.asarray(waits <= self.orders.threshold)
-
-
-class Exact:
-    """Costs by fingerprint of a key."""
-
-    def __init__(self, costs: Mapping[int, float]) -> None:
-        order = sorted(costs)
-        self._keys = np.array(order, dtype=np.int64).view(np.uint64)
-        place = np.argsort(self._keys)
-        self._keys = self._keys[place]
-        self._costs = np.array([costs[key] for key in order])[place]
-
-    def __call__(self, keys: Words) -> Floats:
-        found = np.searchsorted(self._keys, keys)
-        return np.asarray(self._costs[np.minimum(found, self._keys.size - 1)])
-
-
 def fingerprinted(spark: SparkSession, by_key: Mapping[Any, Value]) -> dict[int, Value]:
-    """By ``xxhash64`` of the key, as the guard has it."""
+    """Returns values by the ``xxhash64`` of their key, as the guard has it."""
     keys = spark.createDataFrame([(key,) for key in by_key], ["key"])
     rows = keys.select("key", sf.xxhash64("key").alias("fingerprint")).collect()
     return {row["fingerprint"]: by_key[row["key"]] for row in rows}
 
 
 def run_classes(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    """The paper's use case: 25, 5 and 1 ms, by a skewed entity; 0 % under-provisioned."""
+    """Runs the paper's use case: 25, 5 and 1 ms, by a skewed entity; 0 % under-provisioned."""
     chances = Readings(keys=KEYS, skew=1.1)._chances
     names = [f"k{key:05d}" for key in range(KEYS)]
     costs = {name: class_of(name) for name in names}
@@ -169,14 +89,14 @@ def run_classes(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         lambda rate: h.readings(spark, rate, keys=KEYS, skew=1.1),
         classes,
         {"learnt": "key", "average": "key", "straw man": "key", "exact": "key"},
-        Exact(fingerprinted(spark, costs)),
+        ExactCosts(fingerprinted(spark, costs)),
         mean,
         seconds,
     )
 
 
 def run_measured(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    """Execution times that were measured, scaled down, by model; 0 % under-provisioned."""
+    """Runs execution times that were measured, scaled down, by model; 0 % under-provisioned."""
     requests, source = _requests()
     with TemporaryDirectory() as directory:
         path = Path(directory) / "requests.parquet"
@@ -192,7 +112,9 @@ def _measured(spark: SparkSession, path: Path, requests: Any, seconds: float) ->
         lambda rate: replay(spark, path=str(path), rate=rate, loop=True),
         scaled,
         {"learnt": "model", "average": "model", "straw man": "model", "exact": "cost"},
-        Exact(fingerprinted(spark, {cost: cost for cost in requests["cost"].unique().tolist()})),
+        ExactCosts(
+            fingerprinted(spark, {cost: cost for cost in requests["cost"].unique().tolist()})
+        ),
         mean,
         seconds,
         guards,
@@ -204,7 +126,7 @@ def _measured(spark: SparkSession, path: Path, requests: Any, seconds: float) ->
 
 
 def _requests() -> tuple[Any, str]:
-    """The requests with a cost of 8 ms on average, at most 150; made up where they are missing."""
+    """Returns requests of 8 ms on average, at most 150; made up where the file is missing."""
     pandas: Any = import_module("pandas")
     given = Path(os.environ.get("PENSTOCK_DATA", "../shared/data"))
     file = given / "alibaba_genai_requests_2024.parquet"
@@ -225,12 +147,12 @@ def _requests() -> tuple[Any, str]:
 def _estimates(
     spark: SparkSession, guard: Guard, requests: Any, run: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Against the truth over the requests that were replayed of late; they come round and round.
+    """Compares estimates with the truth over the requests that were replayed last.
 
     What was 8 ms in the trace takes longer here by what else the machine does meanwhile.
     """
     seen, slower = run["arrived_in_all"], run["slower_than_asked"]
-    late = requests.iloc[np.arange(max(seen - LATELY, 0), seen) % len(requests)]
+    late = requests.iloc[np.arange(max(seen - JUDGED_REQUESTS, 0), seen) % len(requests)]
     load = late.groupby("model")["cost"].agg(["sum", "mean"]).sort_values("sum", ascending=False)
     share = load["sum"].cumsum() / load["sum"].sum()
     heavy = load[(share.shift(fill_value=0.0) < 0.8)]
@@ -256,7 +178,7 @@ def _compare(
     stream: Callable[[float], DataFrame],
     function: Function,
     keys: Mapping[str, str],
-    exact: Exact,
+    exact: ExactCosts,
     mean: float,
     seconds: float,
     guards: dict[str, Guard] | None = None,
@@ -265,19 +187,19 @@ def _compare(
     key, rate = keys["learnt"], CORES / mean
     idle = stream(0.3 * rate)
     _, calm = _guarded(spark, idle, function, key, None, 3600.0, seconds / 3, "calibration")
-    latency = SLACK * calm["mean_wait_ms"] / 1000
+    wait = SLACK_FACTOR * calm["mean_wait_ms"] / 1000
     found: dict[str, Any] = {}
     with TemporaryDirectory() as directory:
-        given = Given(Path(directory) / "given")
+        so_far = AdmittedSoFar(Path(directory) / "admitted")
         make: dict[str, MakeAdmission | None] = {
             "learnt": None,
             "exact": with_costs(exact),
             "average": with_costs(lambda keys: np.full(keys.size, mean)),
-            "straw man": partial(StrawMan, mean=mean, given=given),
+            "straw man": partial(StrawManAdmission, mean=mean, so_far=so_far),
         }
         for name, key in keys.items():
             guard, found[name] = _guarded(
-                spark, stream(rate), function, key, make[name], latency, seconds * EACH, name
+                spark, stream(rate), function, key, make[name], wait, seconds * RUN_LENGTHS, name
             )
             if guards is not None:
                 guards[name] = guard
@@ -286,7 +208,7 @@ def _compare(
     straw = found["straw man"]["mean_completion_ms"] / best
     return {
         "rate": rate,
-        "latency_ms": 1000 * latency,
+        "wait_ms": 1000 * wait,
         "calibration": calm,
         **found,
         "learnt_over_exact": learnt,
@@ -304,14 +226,14 @@ def _guarded(
     function: Function,
     key: str,
     make: MakeAdmission | None,
-    latency: float,
+    wait: float,
     seconds: float,
     name: str,
 ) -> tuple[Guard, dict[str, Any]]:
-    """What a guard did in the second half of its run, when all is warm."""
+    """Returns what a guard did in the second half of its run, when all is warm."""
     with h.gated_site(spark) as site:
         guarded = site._guards.add(
-            stream, function, (), key=key, latency=latency, arrival="_arrival", make=make
+            stream, function, (), key=key, wait=wait, arrival="_arrival", make=make
         )
         (guard,) = site._guards
         if "cost" in guarded.columns:  # what the tuples are to take, so that one sees what they do
@@ -322,14 +244,14 @@ def _guarded(
             return _between(reports[len(reports) // 2], reports[-1])
 
         def watch() -> bool:
-            """Whether there is something to speak of; on a busy machine that takes longer."""
+            """Tells whether a tuple was completed; on a busy machine that takes longer."""
             reports.append(guard.report())
             return bool(second_half()["mean_completion_ms"] > 0)
 
         query = h.run_for(
             lambda directory: (
                 h.sink(guarded, directory)
-                .trigger(processingTime=f"{round(INTERVAL * 1000)} milliseconds")
+                .trigger(processingTime=f"{round(TRIGGER_SECONDS * 1000)} milliseconds")
                 .start()
             ),
             seconds,
@@ -343,7 +265,7 @@ def _guarded(
 
 
 def _slower(query: StreamingQuery, report: Mapping[str, Any]) -> float:
-    """How much longer the function took than it was to take."""
+    """Returns how many times as long the function took as it was to take."""
     told = [progress["observedMetrics"].get("asked") for progress in query.recentProgress]
     asked = sum(row["seconds"] or 0.0 for row in told if row is not None)
     return report["kept"] * report["mean_cost_ms"] / 1000 / asked if asked else 1.0

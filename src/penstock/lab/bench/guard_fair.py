@@ -28,23 +28,26 @@ from penstock.core.cost import DisspCost, ThreeTermCost
 from penstock.core.state import Job, State
 from penstock.core.types import Upcoming
 from penstock.lab.bench import harness as h
-from penstock.lab.bench.guard import CORES, busy
+from penstock.lab.bench.guard import busy
+from penstock.lab.bench.guard_rivals import CORES
 from penstock.spark.site import Site
 
-COSTS = {"cheap": 0.0004, "dear": 0.004}
+QUERY_SECONDS = {"cheap": 0.0004, "dear": 0.004}
+"""What a tuple of each query costs."""
 OVERLOAD = 4.0
-LATENCY = 3.0
+LATENCY_SECONDS = 3.0
 KNOWS = ("learnt costs", "average cost", "average cost, with an eye on the clock")
-SWINGS, MOSTLY = 2, 0.8
-"""So often in what is measured of a run the share of the dear query swings from so much to as
-little and back; the JVM warms up in half a swing before.
-"""
-WARM_UP = 0.5 / (SWINGS + 0.5)
+"""What the controllers know."""
+SWINGS = 2
+"""So often the share of the dear query swings in the part of a run that is measured."""
+LARGEST_DEAR_SHARE = 0.8
+"""It swings from this to as little and back; the JVM warms up in half a swing before."""
+WARM_UP_SHARE = 0.5 / (SWINGS + 0.5)
 """The part of a run that is not measured."""
 
 
 def work(row: Mapping[str, Any]) -> float:
-    return busy(COSTS[row["query"]])
+    return busy(QUERY_SECONDS[row["query"]])
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,14 @@ class Published(Controller):
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    rate = OVERLOAD * CORES / float(np.mean(list(COSTS.values())))
+    rate = OVERLOAD * CORES / float(np.mean(list(QUERY_SECONDS.values())))
     runs = {knows: _run(spark, rate, seconds * 5 / 3, knows) for knows in KNOWS}
     learnt, average, _ = runs.values()
     fails = [name for name, good in average["good"].items() if not good]
     return {
         "rate": rate,
         "overload": OVERLOAD,
-        "latency_seconds": LATENCY,
+        "latency_seconds": LATENCY_SECONDS,
         **runs,
         "with the average cost fails": fails,
         "holds": {
@@ -99,7 +102,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 def _stream(spark: SparkSession, rate: float, seconds: float) -> DataFrame:
     """Half of all tuples are of either query, now more of the one, now of the other."""
     swings = sf.col("_offset") / (rate * seconds / (SWINGS + 0.5))
-    dear = 0.5 + (MOSTLY - 0.5) * sf.cos(swings * (2 * math.pi))
+    dear = 0.5 + (LARGEST_DEAR_SHARE - 0.5) * sf.cos(swings * (2 * math.pi))
     drawn = sf.pmod(sf.xxhash64("_offset"), sf.lit(1000)) / 1000
     query = sf.when(drawn < dear, "dear").otherwise("cheap").alias("query")
     return h.readings(spark, rate).select("_arrival", "_offset", query)
@@ -108,7 +111,7 @@ def _stream(spark: SparkSession, rate: float, seconds: float) -> DataFrame:
 def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[str, Any]:
     samples: list[dict[str, float]] = []
     stream = _stream(spark, rate, seconds)
-    with Site(spark, interval=h.INTERVAL, latency=LATENCY) as site:
+    with Site(spark, interval=h.INTERVAL, latency=LATENCY_SECONDS) as site:
         gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
         gates = list(site._gates.values()) if knows == "learnt costs" else []
         if not gates:
@@ -116,7 +119,7 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
         if knows == "average cost":
             site._controller = Published
         # the guard itself sheds nothing here: it only says what tuples cost
-        guarded = site._guards.add(gated, work, gates, key="query", latency="1h", inputs=["query"])
+        guarded = site._guards.add(gated, work, gates, key="query", wait="1h", inputs=["query"])
         query = h.run_for(
             lambda directory: site.start(h.sink(guarded, directory), name="both"),
             seconds,
@@ -124,23 +127,23 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
             knows,
         )
         recorded = h.record(query, rate)
-    warm = samples[int(WARM_UP * len(samples)) :]
-    told = [sample for sample in warm if len(sample) == len(COSTS)]
-    sic = {name: [each[name] for each in told] for name in COSTS}
+    warm = samples[int(WARM_UP_SHARE * len(samples)) :]
+    told = [sample for sample in warm if len(sample) == len(QUERY_SECONDS)]
+    sic = {name: [each[name] for each in told] for name in QUERY_SECONDS}
     mean = {name: float(np.mean(values)) for name, values in sic.items()} if told else {}
     apart = abs(mean["cheap"] - mean["dear"]) if mean else 1.0
     # at one time the one may be ahead, at another the other
     pairs = zip(sic["cheap"], sic["dear"], strict=True)
     apart_then = float(np.mean([abs(cheap - dear) for cheap, dear in pairs])) if told else 1.0
-    measured = h.settled(recorded, WARM_UP)
+    measured = h.settled(recorded, WARM_UP_SHARE)
     latency = h.p95(measured)
     return {
         "mean_sic": mean,
         "apart": apart,
         "apart_at_a_time": apart_then,
         "p95_seconds": latency,
-        "late_share": h.later_than(LATENCY, measured),
-        "good": {"fair": max(apart, apart_then) <= 0.05, "latency": latency <= LATENCY},
+        "late_share": h.later_than(LATENCY_SECONDS, measured),
+        "good": {"fair": max(apart, apart_then) <= 0.05, "latency": latency <= LATENCY_SECONDS},
         "sic": sic,
         "batches": recorded.as_json(),
     }

@@ -14,31 +14,29 @@ from penstock.lab.bench import harness as h
 from penstock.lab.bench.guard import KEYS
 from penstock.lab.bench.turns import Turns, in_turns
 
-ROWS = 50_000
-"""In a batch: what two cores do in half an interval."""
+BATCH_ROWS = 50_000
+"""The rows of a batch: what two cores do in half an interval."""
+ROUNDS = tuple(range(230))
+"""The work of the function takes about 10 µs on a processor of today."""
 
 
 def ten_microseconds(row: Mapping[str, Any]) -> float:
-    """Real work, not waiting: what a small scoring function does."""
+    """Does real work instead of waiting, as a small scoring function does."""
     total = float(len(row["key"]))
     for number in ROUNDS:
         total += number * 0.5
     return total
 
 
-ROUNDS = tuple(range(230))
-"""About 10 µs on a processor of today."""
-
-
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     whole = seconds >= h.WHOLE
     turns = Turns(round(seconds / 5), 3, 5.0, 2.0) if whole else Turns(1, 0, seconds, 2.0)
-    rows = round(ROWS * min(seconds / h.WHOLE, 1.0))
+    rows = round(BATCH_ROWS * min(seconds / h.WHOLE, 1.0))
     with h.gated_site(spark) as site:
 
         def start_guarded(stream: DataFrame, directory: str) -> StreamingQuery:
             frame = site.guard(
-                stream.select("key"), ten_microseconds, key="key", latency="1h", inputs=["key"]
+                stream.select("key"), ten_microseconds, key="key", wait="1h", inputs=["key"]
             )
             return h.sink(frame, directory).trigger(processingTime=h.TRIGGER).start()
 
@@ -65,7 +63,7 @@ def _start_plain(stream: DataFrame, directory: str) -> StreamingQuery:
 
 
 def _plainly(batches: Any) -> Any:
-    """What somebody would write without a guard."""
+    """Does what a user would write without a guard."""
     arrow: Any = import_module("pyarrow")
     for batch in batches:
         results = [ten_microseconds(row) for row in batch.to_pylist()]

@@ -40,7 +40,8 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from penstock.guard.admission import MARGIN, RELUCTANCE
+from penstock.guard.admission import AIMED_SHARE_OF_THRESHOLD
+from penstock.guard.guard_plan import TUPLES_BEHIND_FACTOR
 from penstock.guard.sketch import Sketch
 from penstock.lab.las.arguments import at_least
 from penstock.lab.las.messages import Matrices, Message, Request
@@ -109,7 +110,7 @@ class DearestFirst:
         """What tuples take of late, over what the sketch says of them."""
         if warm is not None:
             self._learn(warm)
-        self.limit = threshold * (1.0 + RELUCTANCE)
+        self.limit = threshold * (1.0 + TUPLES_BEHIND_FACTOR)
         """L. An average tuple that waits for τ would just be kept."""
         self.excess = 0.0
         """By how much the tuples so far have waited longer than they should, in sum."""
@@ -133,7 +134,7 @@ class DearestFirst:
     def toll(self, cost: float) -> float:
         """κ · ŵ: the time that others wait for a tuple of this cost."""
         mean = self.mean * self.scale
-        return RELUCTANCE * self.threshold * (cost / mean) if mean > 0.0 else 0.0
+        return TUPLES_BEHIND_FACTOR * self.threshold * (cost / mean) if mean > 0.0 else 0.0
 
     def sheds(self, key: int, now: float) -> bool:
         start, said = max(self.total, now), self._said(key)
@@ -143,9 +144,9 @@ class DearestFirst:
             if wait == 0.0:  # the operator is idle, and still this one was too dear
                 self.limit += PACE * (self.threshold + toll)
             return True
-        step = PACE * (MARGIN * self.threshold - wait)
+        step = PACE * (AIMED_SHARE_OF_THRESHOLD * self.threshold - wait)
         self._move(min(step, 0.0) if self._owes() else step)
-        self._owe(wait - MARGIN * self.threshold)
+        self._owe(wait - AIMED_SHARE_OF_THRESHOLD * self.threshold)
         self.idle += start - self.total
         self.total = start + cost
         self.work += said
@@ -160,10 +161,10 @@ class DearestFirst:
         if not self._owes():
             return False
         share = self.excess / (OVERDRAFT * self.threshold)
-        return wait > MARGIN * self.threshold * (2.0 - share)
+        return wait > AIMED_SHARE_OF_THRESHOLD * self.threshold * (2.0 - share)
 
     def _highest(self) -> float:
-        return self.threshold * (2.0 + RELUCTANCE * self.spread)
+        return self.threshold * (2.0 + TUPLES_BEHIND_FACTOR * self.spread)
 
     def _move(self, by: float) -> None:
         self.limit = max(min(self.limit + by, self._highest()), LOWEST * self.threshold)

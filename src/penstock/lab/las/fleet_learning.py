@@ -9,7 +9,8 @@ from collections import deque
 import numpy as np
 
 from penstock.core.types import Bools, Floats, Ints
-from penstock.guard.admission import MARGIN, RELUCTANCE
+from penstock.guard.admission import AIMED_SHARE_OF_THRESHOLD
+from penstock.guard.guard_plan import TUPLES_BEHIND_FACTOR
 from penstock.guard.sketch import Sketch
 from penstock.lab.las import dearest_first as df
 from penstock.lab.las.fleet import ForesightFleet
@@ -196,7 +197,7 @@ class DearestFirstFleet:
         self.since, self.work, self.wait, self.idle = zeros[3:7]
         self.done_work, self.done_wait, self.done_tuples = zeros[7:10]
         self.told_work, self.told_tuples, self.told_estimate, self.told_late = zeros[10:]
-        self.limit = self.threshold * (1.0 + RELUCTANCE)
+        self.limit = self.threshold * (1.0 + TUPLES_BEHIND_FACTOR)
         self.scale = np.ones(runs.width)
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
 
@@ -213,10 +214,10 @@ class DearestFirstFleet:
         wait, toll = start - now, self._toll(cost)
         keeps = (wait + toll <= self.limit) & ~self._overdrawn(wait)
         idle = self.limit + df.PACE * (self.threshold + toll) * ((wait == 0.0) & ~keeps)
-        step = df.PACE * (MARGIN * self.threshold - wait)
+        step = df.PACE * (AIMED_SHARE_OF_THRESHOLD * self.threshold - wait)
         step = np.where(self._owes(), np.minimum(step, 0.0), step)
         self.limit = np.where(keeps, self._between(self.limit + step), idle)
-        owed = self._owed(wait - MARGIN * self.threshold)
+        owed = self._owed(wait - AIMED_SHARE_OF_THRESHOLD * self.threshold)
         self.excess = np.where(keeps, owed, self.excess)
         self.idle += (start - self.total) * keeps
         self.total = np.where(keeps, start + cost, self.total)
@@ -231,15 +232,15 @@ class DearestFirstFleet:
     def _overdrawn(self, wait: Floats) -> Bools:
         most = df.OVERDRAFT * self.threshold
         share = np.divide(self.excess, most, out=np.zeros_like(most), where=most > 0.0)
-        return self._owes() & (wait > MARGIN * self.threshold * (2.0 - share))
+        return self._owes() & (wait > AIMED_SHARE_OF_THRESHOLD * self.threshold * (2.0 - share))
 
     def _toll(self, cost: Floats) -> Floats:
         mean = np.where(self.learners.known, self.learners.mean, self.mean) * self.scale
         relative = np.divide(cost, mean, out=np.zeros_like(cost), where=mean > 0.0)
-        return np.asarray(RELUCTANCE * self.threshold * relative)
+        return np.asarray(TUPLES_BEHIND_FACTOR * self.threshold * relative)
 
     def _highest(self) -> Floats:
-        return np.asarray(self.threshold * (2.0 + RELUCTANCE * self.learners.spread))
+        return np.asarray(self.threshold * (2.0 + TUPLES_BEHIND_FACTOR * self.learners.spread))
 
     def _between(self, limit: Floats) -> Floats:
         return np.maximum(np.minimum(limit, self._highest()), df.LOWEST * self.threshold)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.core.types import Floats
-from penstock.guard.sketch import Hashes, fingerprints
+from penstock.guard.hashes import Hashes, fingerprints
 from penstock.lab.las.measure import Scale
 from penstock.lab.report import Result, Table
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock import arrow as pa
 from penstock.core.types import Floats
-from penstock.sources.generators import DISTRIBUTIONS, draw, pa
+from penstock.sources.generators import DISTRIBUTIONS, draw
 
 SYNTHETIC = (*DISTRIBUTIONS, "mixed")
 PLANETLAB = "planetlab_cpu_10days.parquet"

@@ -45,8 +45,8 @@ class Keys:
     @property
     def others(self) -> Stratum:
         """Stands for tuples that were not told apart; a name that is a column is left empty."""
-        names = (self.query, self.source)
-        return Stratum(*(name if isinstance(name, str) else "" for name in names), OTHERS)
+        query, source = (n if isinstance(n, str) else "" for n in (self.query, self.source))
+        return Stratum(query, source, OTHERS)
 
     def may_be(self, stratum: Stratum) -> bool:
         """Whether tuples of this stream can be counted for it."""
