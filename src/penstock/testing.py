@@ -3,8 +3,10 @@ waiting.
 
 >>> from penstock.core.controller import Controller
 >>> from penstock.core.settings import Settings
+>>> from penstock.policy import get
 >>> plant = Plant({Stratum("q", "s"): 100_000.0}, Cost(fixed=0.2, arriving=1e-7, admitting=2e-5))
->>> runs = plant.run(Controller(Settings(interval=1.0)), batches=30)
+>>> controller = Controller(Settings(policy=get("balance-sic")))
+>>> runs = plant.run(controller, batches=30)
 >>> all(run.latency <= 2.0 for run in runs[10:])
 True
 """
@@ -16,8 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.core.controller import Controller
+from penstock.core.demand import Demand, Queries
 from penstock.core.state import State
-from penstock.core.types import Batch, Count, Demand, Plan, Queries, Report, Stratum, Upcoming
+from penstock.core.types import Batch, Count, Plan, Report, Stratum, Upcoming
 from penstock.policy import Policy
 
 Rates = Mapping[Stratum, float]

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from penstock import policy as policies
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 from penstock.errors import PenstockError
 from penstock.testing import PolicyCheck, policy_checks
+from tests.reference.balance_sic_batch import BalanceSicBatch
+from tests.reference.balance_sic_tuple import BalanceSicTuple
 
 
 @pytest.mark.parametrize("check", policy_checks(), ids=lambda check: check.__name__)
@@ -20,9 +23,15 @@ def test_policy(name: str, check: PolicyCheck) -> None:
     check(policies.get(name))
 
 
+@pytest.mark.parametrize("check", policy_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("policy", [BalanceSicBatch(), BalanceSicTuple()], ids=lambda p: p.name)
+def test_published_form(policy: policies.Policy, check: PolicyCheck) -> None:
+    check(policy)
+
+
 def test_the_policies_of_the_design_are_there() -> None:
-    forms = {"balance-sic", "balance-sic-batch", "balance-sic-tuple"}
-    assert forms | {"uniform", "max-min"} <= set(policies.available())
+    everyone = {"balance-sic", "balance-sic-paid", "concept", "max-min", "uniform"}
+    assert set(policies.available()) == everyone
 
 
 def test_a_policy_in_a_new_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

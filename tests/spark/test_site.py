@@ -113,7 +113,7 @@ def test_a_query_that_fails_takes_nobody_with_it(spark: SparkSession) -> None:
         wait_until(lambda: not other.isActive, what="the failure")
         assert "boom" in str(other.exception())
         wait_until(lambda: {s.query for s in site.plan.strata} == {"good"}, what="a new plan")
-        assert set(site._state.jobs) == {"good"}
+        assert set(site._state.streams) == {"good"}
         ran(one, len(one.recentProgress) + 2)
         assert site.ledger.batches("bad") == {0, 1, 2}
 

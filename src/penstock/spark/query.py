@@ -89,7 +89,7 @@ class SparkJob:
         self._learn_offsets(progress)
         told_by = [self._counts(gate, progress.observed[gate.name]) for gate in self.gates]
         batch = Batch(
-            job=self.name,
+            stream=self.name,
             number=progress.batch,
             started=progress.started,
             seconds=progress.seconds,

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
 from penstock.core.controller import Controller
-from penstock.core.settings import QueryTerms, Settings, impossible
+from penstock.core.settings import QueryTerms, Settings, check_timing
 from penstock.core.state import State
 from penstock.core.types import Batch, Plan, Report
 from penstock.errors import PenstockError
@@ -44,6 +44,7 @@ from penstock.spark.record.recovery import Recovery
 from penstock.spark.record.saved_state import Memory
 from penstock.spark.record.totals import Books
 from penstock.windows.concept import Concept
+from penstock.windows.in_force import ConceptWindows
 
 log = logging.getLogger("penstock")
 _gate_numbers = count()
@@ -88,7 +89,7 @@ class Site:
         self.ledger = Ledger(self._memory.directory and self._memory.directory / "ledger.jsonl")
         self.plan = Plan()
         self._state = self._memory.recall("state", State) or State()
-        self._controller = Controller  # benchmarks compare it with published ones
+        self._controller = Controller(self.settings, windows=ConceptWindows())
         self._recovery = Recovery(spark, self._memory, self.ledger)
         self._lock = threading.RLock()
         self._gates: dict[str, Gate] = {}
@@ -133,7 +134,8 @@ class Site:
         name = f"penstock_gate_{next(_gate_numbers)}"
         agreed = concept or self.settings.concepts.get(keys.rest.query)
         most = arguments.strata_limit(max_strata)
-        gate = Gate(name, keys, most, agreed and arguments.concept(agreed, stream))
+        windows = None if agreed is None else arguments.concept(agreed, stream)
+        gate = Gate(name, keys, most, windows)
         if concept is not None:
             self.settings = self.settings.with_concept(arguments.name(query), concept)
         self._gates[gate.name] = gate
@@ -201,7 +203,7 @@ class Site:
             period = self.settings.interval
             if interval is not None:
                 period = arguments.duration("interval", interval)
-                if wrong := impossible(period, self.settings.latency, None):
+                if wrong := check_timing(period, self.settings.latency, None):
                     raise PenstockError(f"{name}: {wrong[0]}: {wrong[1]}")
                 intervals = {**self.settings.intervals, name: period}
                 self.settings = replace(self.settings, intervals=intervals)
@@ -291,7 +293,8 @@ class Site:
             starting=outlook,
             gone=tuple(self._gone),
         )
-        self._state, self.plan = self._controller(self.settings).step(self._state, report)
+        controller = self._controller.with_settings(self.settings)
+        self._state, self.plan = controller.step(self._state, report)
         self._heard.clear()
         self._gone.clear()
         if self._state.account is not None:
@@ -301,10 +304,10 @@ class Site:
     def _begin(self, job: SparkJob, query: str) -> None:
         """A query's first batch since it was started."""
         self.ledger.open(job.name, query, job.planned)
-        known = self._state.jobs.get(job.name)
+        known = self._state.streams.get(job.name)
         if known is not None and known.batch >= job.planned:  # of another checkpoint
-            jobs = {**self._state.jobs, job.name: replace(known, batch=job.planned - 1)}
-            self._state = replace(self._state, jobs=jobs)
+            streams = {**self._state.streams, job.name: replace(known, batch=job.planned - 1)}
+            self._state = replace(self._state, streams=streams)
         self._recovery.begin(job, query)
 
     def _shipped(self, job: SparkJob, gate: Gate) -> Shipment:

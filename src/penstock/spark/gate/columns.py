@@ -18,7 +18,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from penstock.core.types import OTHERS, Count, Plan, Stratum, Tally
+from penstock.core.types import OTHER_GROUPS, Count, Plan, Strata, Stratum, Tally
 from penstock.spark.gate.keys import SEPARATOR, Keys
 from penstock.spark.gate.table import Table
 from penstock.spark.gate.window_metrics import (
@@ -47,7 +47,7 @@ class Gate:
     """Where strata are groups of a window: only those that are thinned are in the table."""
     fingerprints: dict[Stratum, int] = field(default_factory=dict)
     """Strata that tuples were seen of, in the order of their ordinals."""
-    _shipped: dict[int, tuple[Table, tuple[Stratum, ...]]] = field(default_factory=dict)
+    _shipped: dict[int, tuple[Table, Strata]] = field(default_factory=dict)
     """By version of a plan: the table, and the strata by ordinal, for counts that come back."""
     _rates: dict[int, dict[Stratum, float]] = field(default_factory=dict)
     """By version: the rates of groups that were thinned."""
@@ -175,12 +175,12 @@ class Gate:
         """The plan in this gate's terms; ``counting`` keeps an open gate from looking away."""
         if self.keys.only:
             self.fingerprints.setdefault(self.keys.only, 0)
-        place = {stratum: i for i, stratum in enumerate(plan.strata)}
         if len(self.fingerprints) >= self.most_strata:
-            self._forget_all_but(place)
-        table, strata = self._table_of(self._listed(place))
+            self._forget_all_but(plan.strata)
+        strata = self._listed(plan.strata)
+        table = self._table_of(strata)
         self._remember(plan.version, table, strata)
-        known = [place.get(stratum, -1) for stratum in strata]
+        known = plan.strata.places(strata)
         default = plan.default_of(self.keys.rest.query)
         rates = np.append(plan.rates, default)[known]
         sic = np.append(plan.sic, plan.default_sic)[known]
@@ -198,37 +198,37 @@ class Gate:
             look=int(thresholds(np.array([min(1.0, MOST_VALUES / max(self._admitted, 1))]))[0]),
         )
 
-    def _listed(self, planned: Mapping[Stratum, int]) -> tuple[Stratum, ...]:
+    def _listed(self, planned: Strata) -> Strata:
         """The strata of the table, by ordinal: all that are known, or those that are thinned."""
         if self.concept is None or self.keys.only:
-            return tuple(self.fingerprints)
-        return tuple(stratum for stratum in planned if stratum in self.fingerprints)
+            return Strata(self.fingerprints)
+        return Strata(stratum for stratum in planned if stratum in self.fingerprints)
 
     def shipped(self, version: int) -> dict[Stratum, int]:
         """The table that went with a plan, for the record."""
         return {s: self.fingerprints[s] for s in self._shipped[version][1]}
 
-    def _table_of(self, strata: tuple[Stratum, ...]) -> tuple[Table, tuple[Stratum, ...]]:
-        """The last one, unless there are new strata; and these, the same object as before."""
+    def _table_of(self, strata: Strata) -> Table:
+        """The last one, unless there are new strata."""
         if self._shipped:
             table, known = next(reversed(self._shipped.values()))
             if known == strata:
-                return table, known
+                return table
         keys = (self.fingerprints[stratum] for stratum in strata)
-        return Table.of(np.fromiter(keys, dtype=np.int64, count=len(strata))), strata
+        return Table.of(np.fromiter(keys, dtype=np.int64, count=len(strata)))
 
     def recall(self, shipment: Shipment, fingerprints: Mapping[Stratum, int]) -> None:
         """What it knew when a plan was shipped, before the driver was started again."""
         self.fingerprints = dict(fingerprints)
-        self._remember(shipment.version, shipment.table, tuple(fingerprints))
+        self._remember(shipment.version, shipment.table, Strata(fingerprints))
 
-    def _remember(self, version: int, table: Table, strata: tuple[Stratum, ...]) -> None:
+    def _remember(self, version: int, table: Table, strata: Strata) -> None:
         self._shipped.pop(version, None)
         self._shipped[version] = (table, strata)
         while len(self._shipped) > PLANS_REMEMBERED:
             del self._shipped[next(iter(self._shipped))]
 
-    def _forget_all_but(self, alive: Mapping[Stratum, int]) -> None:
+    def _forget_all_but(self, alive: Strata) -> None:
         """Makes room for new strata when old ones have vanished from the account."""
         kept = {s: f for s, f in self.fingerprints.items() if s in alive}
         if len(kept) < len(self.fingerprints):
@@ -269,7 +269,8 @@ class Gate:
             admitted - sum(count.admitted for count in counted.values()),
         )
         if rest.arrived > 0:
-            counted[REST if self.concept is None else self.keys.rest._replace(group=OTHERS)] = rest
+            others = self.keys.rest._replace(group=OTHER_GROUPS)
+            counted[REST if self.concept is None else others] = rest
         return counted
 
     def _numbered(self, metrics: Mapping[str, Any]) -> Tally | None:

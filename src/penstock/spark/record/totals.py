@@ -39,7 +39,7 @@ class Books:
                 totals[stratum.query] = arrived + count.arrived, admitted + count.admitted
         for query, (arrived, admitted) in totals.items():
             if arrived:
-                book = self.queries.setdefault(query, QueryBook(batch.job))
+                book = self.queries.setdefault(query, QueryBook(batch.stream))
                 book.arrived += arrived
                 book.admitted += admitted
                 book.batches += 1
@@ -97,7 +97,7 @@ def latency_ms(batches: Iterable[tuple[float, float, int]]) -> dict[str, float]:
 
 def _capacity(name: str, settings: Settings, state: State) -> float:
     """Tuples a second that a job could admit now, if it had the site to itself."""
-    job = state.jobs.get(name)
+    job = state.streams.get(name)
     if job is None or job.clock.admitting <= 0:
         return 0.0
     period = max(settings.interval_of(name), settings.budget_of(name))
