@@ -12,7 +12,7 @@ from penstock import policy as policies
 from penstock.core.demand import Demand
 from penstock.core.types import Floats
 from penstock.errors import PenstockError
-from penstock.testing import PolicyCheck, policy_checks
+from penstock.testing import PolicyCheck, check_policy, policy_checks
 from tests.reference.balance_sic_batch import BalanceSicBatch
 from tests.reference.balance_sic_tuple import BalanceSicTuple
 
@@ -48,12 +48,7 @@ def test_a_policy_in_a_new_file_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     importlib.invalidate_caches()
     found = policies.get("everything")
     with pytest.raises(AssertionError, match="spends"):
-        _pass_all(found)
-
-
-def _pass_all(policy: policies.Policy) -> None:
-    for check in policy_checks():
-        check(policy)
+        check_policy(found)
 
 
 class Wasteful:
@@ -66,7 +61,7 @@ class Wasteful:
 
 def test_the_checks_can_fail() -> None:
     with pytest.raises(AssertionError, match="leaves"):
-        _pass_all(Wasteful())
+        check_policy(Wasteful())
 
 
 def test_an_unknown_policy_gets_a_suggestion() -> None:
