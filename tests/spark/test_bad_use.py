@@ -153,10 +153,10 @@ def test_two_streams_of_one_query_name(site: ps.Site, stream: DataFrame) -> None
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        ({"weight": 0}, "weight: must be greater than 0"),
-        ({"weight": "a"}, "weight: expected a number, found 'a'"),
-        ({"floor": 2}, "floor: a SIC between 0 and 1"),
-        ({"floor": 0.8, "ceiling": 0.3}, "ceiling: 0.3 lies below the floor, 0.8"),
+        ({"weight": 0}, "weight must be greater than 0, such as 2; got 0"),
+        ({"weight": "a"}, "weight must be a number, such as 0.5; got 'a'"),
+        ({"floor": 2}, "floor must lie between 0 and 1, such as 0.1; got 2"),
+        ({"floor": 0.8, "ceiling": 0.3}, "ceiling must not be below the floor, 0.8; got 0.3"),
     ],
 )
 def test_terms(terms: dict[str, Any], message: str) -> None:

@@ -38,13 +38,15 @@ class QueryTerms:
         for name in ("weight", "floor", "ceiling"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise PenstockError(f"{name}: expected a number, found {value!r}")
+                raise PenstockError(f"{name} must be a number, such as 0.5; got {value!r}")
         if not self.weight > 0:
-            raise PenstockError(f"weight: must be greater than 0, not {self.weight}")
+            raise PenstockError(f"weight must be greater than 0, such as 2; got {self.weight}")
         if not 0 <= self.floor <= 1:
-            raise PenstockError(f"floor: a SIC between 0 and 1, not {self.floor}")
+            raise PenstockError(f"floor must lie between 0 and 1, such as 0.1; got {self.floor}")
         if not self.ceiling >= self.floor:
-            raise PenstockError(f"ceiling: {self.ceiling} lies below the floor, {self.floor}")
+            raise PenstockError(
+                f"ceiling must not be below the floor, {self.floor}; got {self.ceiling}"
+            )
 
 
 def check_timing(
