@@ -19,7 +19,7 @@ class Concept:
     window a tuple belongs to; without it, windows are of arrival time. ``join`` says that the
     query joins its sources on the groups, so that a group counts that is in several of them.
 
-    >>> Concept("1 minute", slide="10s", keep="5 %").kept_share
+    >>> Concept("1m", slide="10s", keep="5 %").kept_share
     0.05
     """
 
@@ -63,7 +63,9 @@ class Concept:
                 "the column whose mean matters; got none"
             )
         if self.error is not None and self.keep is not None:
-            raise PenstockError("concept: keep and error must not be given both, since each sets the budget")
+            raise PenstockError(
+                "concept: keep and error must not be given both, since each sets the budget"
+            )
 
     @property
     def length(self) -> float:
