@@ -1,38 +1,134 @@
-"""For tests of policies, controllers and jobs: a plant to control, without Spark and without
-waiting.
+"""For tests of policies and controllers, without Spark and without waiting.
+
+``check_policy`` puts a policy to every check that Penstock's own policies pass, on demands of
+``random_demand``. A ``Plant`` closes the loop around a controller in virtual time. ``plan_of``
+writes a plan down, a ``ScriptedGate`` follows a script of them, and a ``Draw`` admits by chance
+as a gate does, the same way for the same seed.
 
 >>> from penstock.core.controller import Controller
 >>> from penstock.core.settings import Settings
+>>> from penstock.policy import get
+>>> check_policy(get("balance-sic"))
 >>> plant = Plant({Stratum("q", "s"): 100_000.0}, Cost(fixed=0.2, arriving=1e-7, admitting=2e-5))
->>> runs = plant.run(Controller(Settings(interval=1.0)), batches=30)
+>>> runs = plant.run(Controller(Settings(policy=get("balance-sic"))), batches=30)
 >>> all(run.latency <= 2.0 for run in runs[10:])
 True
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.core.controller import Controller
+from penstock.core.demand import Demand, Policy, Queries
 from penstock.core.state import State
-from penstock.core.types import Batch, Count, Demand, Plan, Queries, Report, Stratum, Upcoming
-from penstock.policy import Policy
+from penstock.core.types import Batch, Count, Plan, Report, Strata, Stratum, Upcoming
+
+__all__ = [
+    "Cost",
+    "Draw",
+    "Plant",
+    "PolicyCheck",
+    "Rates",
+    "Run",
+    "ScriptedGate",
+    "check_policy",
+    "plan_of",
+    "policy_checks",
+    "random_demand",
+]
 
 Rates = Mapping[Stratum, float]
-"""Tuples a second."""
+"""Tuples a second, by stratum."""
+PolicyCheck = Callable[[Policy], None]
+"""Raises an AssertionError where a policy breaks a rule."""
+ARRIVAL_STEPS = 64
+"""So many times in an interval a plant looks at arrivals that change with time."""
+POLICY_CHECK_DEMANDS = 200
+"""Random demands on which a check tries a policy."""
+POLICY_CHECK_SHARES = (0.0, 0.1, 0.5, 0.9)
+"""Capacities that a check gives a policy, as shares of what the whole demand costs."""
+
+
+# --- plans, gates and chance --------------------------------------------------------------
+
+
+def plan_of(
+    rates: Mapping[Stratum, float], default: float = 1.0, sic: float = 0.0, version: int = 1
+) -> Plan:
+    """Answers the plan with these rates, whose tuples are all worth ``sic``.
+
+    >>> plan_of({Stratum("q", "s"): 0.25}, default=0.5).rate(Stratum("q", "another"))
+    0.5
+    """
+    given = np.array(list(rates.values()), dtype=np.float64)
+    return Plan(version, Strata(rates), given, np.full(given.size, sic), default, sic)
+
+
+class Draw:
+    """Admits each tuple with the chance that a plan gives it; the same way for the same seed.
+
+    >>> arrived = {Stratum("q", "s"): 1000}
+    >>> plan = plan_of({Stratum("q", "s"): 0.25})
+    >>> Draw(seed=1).admitted(plan, arrived) == Draw(seed=1).admitted(plan, arrived)
+    True
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def admitted(self, plan: Plan, arrived: Mapping[Stratum, int]) -> dict[Stratum, Count]:
+        """Answers what a gate counts when so many tuples arrive under a plan."""
+        return {s: Count(n, int(self.rng.binomial(n, plan.rate(s)))) for s, n in arrived.items()}
+
+
+@dataclass
+class ScriptedGate:
+    """A gate that follows a script: batch number n, from 0, is decided by ``plans[n]``.
+
+    After the last plan of the script, that one stays in force.
+
+    >>> gate = ScriptedGate([plan_of({}, default=1.0), plan_of({}, default=0.0)])
+    >>> [gate.batch({Stratum("q", "s"): 10}, seconds=0.5).admitted for _ in range(3)]
+    [10, 0, 0]
+    """
+
+    plans: Sequence[Plan]
+    seed: int = 0
+    stream: str = "scripted"
+    interval: float = 1.0
+    """Seconds from the start of a batch to the next one's."""
+    number: int = 0
+    """The number of the next batch."""
+    _draw: Draw = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._draw = Draw(self.seed)
+
+    def batch(self, arrived: Mapping[Stratum, int], seconds: float) -> Batch:
+        """Runs a batch in which these tuples arrive, and answers what the gate reports of it."""
+        plan = self.plans[min(self.number, len(self.plans) - 1)]
+        counts = self._draw.admitted(plan, arrived)
+        start = self.number * self.interval
+        self.number += 1
+        return Batch(self.stream, self.number - 1, start, seconds, counts)
+
+
+# --- a plant to control -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a batch really costs, in seconds."""
+    """What a batch really costs, in seconds, whatever the controller has learnt of it."""
 
     fixed: float
     arriving: float
     admitting: float
 
     def seconds(self, arrived: float, admitted: float) -> float:
+        """Answers how long a batch takes in which so many arrive and are admitted."""
         return self.fixed + self.arriving * arrived + self.admitting * admitted
 
 
@@ -48,11 +144,12 @@ class Run:
 
     @property
     def ended(self) -> float:
+        """When the batch was done."""
         return self.started + self.seconds
 
     @property
     def latency(self) -> float:
-        """Of the oldest tuple in the batch."""
+        """The seconds from the arrival of the oldest tuple in the batch to its result."""
         return self.waited + self.seconds
 
     @property
@@ -66,7 +163,7 @@ class Run:
 
 @dataclass
 class Plant:
-    """Micro-batches in virtual time.
+    """A machine that runs micro-batches in virtual time.
 
     ``arrivals`` and ``cost`` are constants or functions of time. A batch starts when the
     interval is over and the last batch is done; all that arrived since the last start is in it.
@@ -83,10 +180,11 @@ class Plant:
     peek: bool = True
     seed: int = 0
     outliers: Mapping[int, float] = field(default_factory=dict)
-    """Batches that take so many times longer."""
+    """By number: batches that take so many times longer."""
 
     def run(self, controller: Controller, batches: int) -> list[Run]:
-        rng = np.random.default_rng(self.seed)
+        """Runs so many batches under a controller, and answers how each of them went."""
+        draw = Draw(self.seed)
         interval = controller.settings.interval
         state, runs, reports = State(), list[Run](), list[Batch]()
         start = interval
@@ -95,27 +193,26 @@ class Plant:
             arrived = self._arrived(previous, start)
             heard = [batch for batch in reports if batch.number <= number - self.lag]
             reports = reports[len(heard) :]
-            outlook = Upcoming(
-                "plant", start - previous, sum(arrived.values()) if self.peek else None
-            )
-            state, plan = controller.step(state, Report(start, tuple(heard), outlook))
-            counts = {s: Count(n, int(rng.binomial(n, plan.rate(s)))) for s, n in arrived.items()}
+            waiting = sum(arrived.values()) if self.peek else None
+            starting = Upcoming("plant", start - previous, waiting)
+            state, plan = controller.step(state, Report(start, tuple(heard), starting))
+            counts = draw.admitted(plan, arrived)
             seconds = self._cost(start).seconds(
                 sum(c.arrived for c in counts.values()), sum(c.admitted for c in counts.values())
             )
-            seconds *= self._trouble(number, rng)
+            seconds *= self._trouble(number, draw.rng)
             runs.append(Run(start, seconds, start - previous, plan, counts))
             reports.append(Batch("plant", number, start, seconds, counts))
             start = max(start + interval, start + seconds)
         return runs
 
     def _arrived(self, since: float, until: float) -> dict[Stratum, int]:
-        steps = np.linspace(since, until, 65)
+        steps = np.linspace(since, until, ARRIVAL_STEPS + 1)
         middle = (steps[:-1] + steps[1:]) / 2
         totals: dict[Stratum, float] = {}
         for moment in middle if callable(self.arrivals) else [until]:
             rates = self.arrivals(float(moment)) if callable(self.arrivals) else self.arrivals
-            share = (until - since) / (64 if callable(self.arrivals) else 1)
+            share = (until - since) / (ARRIVAL_STEPS if callable(self.arrivals) else 1)
             for stratum, rate in rates.items():
                 totals[stratum] = totals.get(stratum, 0.0) + rate * share
         return {stratum: round(total) for stratum, total in totals.items()}
@@ -130,17 +227,27 @@ class Plant:
 
 # --- contracts that every policy must pass ------------------------------------------------
 
-PolicyCheck = Callable[[Policy], None]
+
+def check_policy(policy: Policy) -> None:
+    """Puts a policy to every check."""
+    for check in policy_checks():
+        check(policy)
 
 
 def policy_checks() -> list[PolicyCheck]:
-    """Every function of this module whose name begins with ``check_policy_``."""
+    """Answers every function of this module whose name begins with ``check_policy_``."""
     found = vars(sys.modules[__name__])
     return [found[name] for name in sorted(found) if name.startswith("check_policy_")]
 
 
 def random_demand(seed: int, most: int = 12) -> Demand:
-    """Whole tuples of a few queries; strata may be empty, worthless, free or paid for."""
+    """Answers a demand of whole tuples of a few queries, in fewer than ``most`` strata.
+
+    Its strata may be empty, worthless, free of cost or paid for.
+
+    >>> len(random_demand(seed=1)) < 12
+    True
+    """
     rng = np.random.default_rng(seed)
     queries, strata = int(rng.integers(1, 6)), int(rng.integers(1, most))
     return Demand.of(
@@ -154,13 +261,14 @@ def random_demand(seed: int, most: int = 12) -> Demand:
 
 
 def _cases() -> Iterator[tuple[Demand, float]]:
-    for seed in range(200):
+    for seed in range(POLICY_CHECK_DEMANDS):
         demand = random_demand(seed)
-        for share in (0.0, 0.1, 0.5, 0.9):
+        for share in POLICY_CHECK_SHARES:
             yield demand, share * demand.total_cost()
 
 
 def check_policy_rates_lie_between_0_and_1(policy: Policy) -> None:
+    """A policy answers one rate for each stratum, between 0 and 1."""
     for demand, capacity in _cases():
         rates = policy.rates(demand, capacity)
         assert rates.shape == (len(demand),), f"{rates.shape} rates for {len(demand)} strata"
@@ -170,7 +278,7 @@ def check_policy_rates_lie_between_0_and_1(policy: Policy) -> None:
 
 
 def check_policy_respects_the_capacity(policy: Policy) -> None:
-    """Law 4."""
+    """The expected cost of the rates does not exceed the capacity (law 4)."""
     for demand, capacity in _cases():
         spent = demand.spent(policy.rates(demand, capacity))
         assert spent <= capacity * (1 + 1e-9) + 1e-9, f"spends {spent} of {capacity}"
@@ -179,7 +287,7 @@ def check_policy_respects_the_capacity(policy: Policy) -> None:
 def check_policy_uses_the_capacity(policy: Policy) -> None:
     """What a policy leaves would not have been enough for the dearest tuple that it shed.
 
-    (A form that takes whole tuples stops at one that does not fit.)
+    A form that takes whole tuples stops at one that does not fit.
     """
     for demand, capacity in _cases():
         rates = policy.rates(demand, capacity)
@@ -191,20 +299,21 @@ def check_policy_uses_the_capacity(policy: Policy) -> None:
 
 
 def check_policy_stands_open_without_overload(policy: Policy) -> None:
-    """Law 6."""
+    """Where the capacity suffices, every rate is 1 (law 6)."""
     for demand, _ in _cases():
         rates = policy.rates(demand, demand.total_cost())
         assert (rates == 1.0).all(), f"sheds although there is room: {rates}"
 
 
 def check_policy_repeats_itself(policy: Policy) -> None:
-    """Law 8, the controller's half: the same demand, the same plan."""
+    """The same demand gets the same rates (the controller's half of law 8)."""
     for demand, capacity in _cases():
         first, again = policy.rates(demand, capacity), policy.rates(demand, capacity)
         assert (first == again).all(), "two answers to one question"
 
 
 def check_policy_leaves_its_demand_alone(policy: Policy) -> None:
+    """A policy does not write into the arrays of its demand."""
     for demand, capacity in _cases():
         before = [demand.tuples.copy(), demand.sic.copy(), demand.queries.sic.copy()]
         policy.rates(demand, capacity)
@@ -213,5 +322,6 @@ def check_policy_leaves_its_demand_alone(policy: Policy) -> None:
 
 
 def check_policy_takes_an_empty_demand(policy: Policy) -> None:
+    """Where nothing waits, there are no rates."""
     nothing = Demand.of(Queries.of([0.5]), np.empty(0, dtype=np.int64), [], [], [])
     assert policy.rates(nothing, 0.0).shape == (0,)

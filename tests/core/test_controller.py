@@ -1,7 +1,6 @@
 """The controller in closed loop with a simulated plant; time and chance are arguments."""
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,13 +15,11 @@ from penstock.core.types import (
     Batch,
     CoordinatorNews,
     Count,
-    Demand,
-    Floats,
     Report,
     Stratum,
     Upcoming,
 )
-from penstock.errors import PenstockError
+from penstock.policy.balance_sic import BalanceSic
 from penstock.testing import Cost, Plant, Rates, Run
 
 REAL = Cost(fixed=0.2, arriving=2e-7, admitting=1e-5)
@@ -38,12 +35,12 @@ def _scaled(factor: float) -> Rates:
 
 
 def _run(plant: Plant, batches: int = 60, settings: Settings | None = None) -> list[Run]:
-    return plant.run(Controller(settings or Settings(interval=1.0)), batches)
+    return plant.run(Controller(settings or Settings(policy=BalanceSic())), batches)
 
 
 def _used(runs: list[Run]) -> float:
     """The time that was used of the time that was planned with."""
-    return float(np.mean([run.seconds for run in runs])) / Settings().headroom
+    return float(np.mean([run.seconds for run in runs])) / Settings(policy=BalanceSic()).headroom
 
 
 def _swing(runs: list[Run]) -> float:
@@ -189,7 +186,7 @@ def test_law_10_no_stratum_is_starved(share: float) -> None:
     many = {Stratum(f"q{i}", f"s{j}"): 10.0 * 3**j for i in range(30) for j in range(8)}
     scale = 480_000 / sum(many.values())
     plant = Plant({s: r * scale for s, r in many.items()}, REAL)
-    runs = _run(plant, 60, Settings(explore=share))
+    runs = _run(plant, 60, Settings(policy=BalanceSic(), explore=share))
     assert all(run.plan.rates.min() > 0 for run in runs if run.plan.strata)
     totals: dict[Stratum, int] = {}
     for run in runs[20:]:
@@ -200,7 +197,7 @@ def test_law_10_no_stratum_is_starved(share: float) -> None:
 
 def test_terms_are_kept() -> None:
     terms = {"q0": QueryTerms(floor=0.9), "q1": QueryTerms(weight=2.0)}
-    sic = _sic(_run(Plant(QUERIES, REAL), 60, Settings(terms=terms))[-1])
+    sic = _sic(_run(Plant(QUERIES, REAL), 60, Settings(policy=BalanceSic(), terms=terms))[-1])
     assert sic["q0"] >= 0.88
     assert sic["q1"] > 1.5 * sic["q2"]
 
@@ -208,7 +205,7 @@ def test_terms_are_kept() -> None:
 def test_jobs_share_a_site_and_a_job_that_goes_leaves_its_share() -> None:
     """Three jobs of different cost, told by hand: processor time is what they compete for."""
     costs = {"cheap": 5e-6, "middling": 1e-5, "dear": 4e-5}
-    controller = Controller(Settings(interval=1.0, cores=2.0))
+    controller = Controller(Settings(policy=BalanceSic(), cores=2.0))
 
     def play(
         state: State, alive: list[str], first: int, rounds: int
@@ -244,7 +241,7 @@ def test_jobs_share_a_site_and_a_job_that_goes_leaves_its_share() -> None:
 
 
 def test_news_from_coordinators_is_used_and_nonsense_is_not() -> None:
-    controller = Controller(Settings(interval=1.0))
+    controller = Controller(Settings(policy=BalanceSic()))
     strata = [Stratum("lucky", "s"), Stratum("unlucky", "s")]
 
     def level(told: dict[str, CoordinatorNews]) -> dict[str, float]:
@@ -271,20 +268,8 @@ def test_news_from_coordinators_is_used_and_nonsense_is_not() -> None:
         assert level({"lucky": nonsense}) == plain
 
 
-class Broken:
-    name: ClassVar[str] = "broken"
-
-    def rates(self, demand: Demand, capacity: float) -> Floats:
-        return np.full(len(demand), 1.5 * (capacity > 0))
-
-
-def test_a_rate_outside_0_and_1_is_refused_with_the_policy_named() -> None:
-    with pytest.raises(PenstockError, match=r"policy 'broken' gave the rate 1\.\d+"):
-        _run(Plant(QUERIES, REAL), 20, Settings(policy=Broken()))
-
-
 def test_a_batch_that_is_told_twice_counts_once() -> None:
-    controller = Controller(Settings())
+    controller = Controller(Settings(policy=BalanceSic()))
     batch = Batch("j", 0, 0.0, 0.5, {Stratum("q", "s"): Count(10, 10)})
     once, _ = controller.step(State(), Report(1.0, finished=(batch,)))
     twice, _ = controller.step(once, Report(1.0, finished=(batch,)))
@@ -296,8 +281,10 @@ def test_a_batch_that_is_told_twice_counts_once() -> None:
 def test_an_account_of_other_settings_is_begun_anew() -> None:
     """A site that is started again with another STW must not go on with the old one."""
     batch = Batch("j", 0, 0.0, 0.9, {Stratum("q", "s"): Count(10, 10)})
-    state, _ = Controller(Settings(stw=10.0)).step(State(), Report(1.0, (batch,)))
-    state, _ = Controller(Settings(stw=60.0)).step(state, Report(2.0))
+    controller = Controller(Settings(policy=BalanceSic(), stw=10.0))
+    state, _ = controller.step(State(), Report(1.0, (batch,)))
+    longer = controller.with_settings(Settings(policy=BalanceSic(), stw=60.0))
+    state, _ = longer.step(state, Report(2.0))
     assert state.account is not None
     assert state.account.stw == 60.0
 

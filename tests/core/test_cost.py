@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.cost import WARM_UP, DisspCost, ThreeTermCost
+from penstock.core.cost import WARM_UP_SHARES, DisspCost, ThreeTermCost
 from penstock.testing import Cost
 
 REAL = Cost(fixed=0.2, arriving=3e-7, admitting=5e-6)
@@ -13,7 +13,7 @@ REAL = Cost(fixed=0.2, arriving=3e-7, admitting=5e-6)
 
 def _warm(real: Cost = REAL, arrived: int = 100_000) -> ThreeTermCost:
     model = ThreeTermCost()
-    for i in range(len(WARM_UP) + 20):
+    for i in range(len(WARM_UP_SHARES) + 20):
         admitted = arrived * (1 + i % 3) / 3
         model = model.update(real.seconds(arrived, admitted), arrived, admitted)
     return model

@@ -11,6 +11,7 @@ from penstock.core.controller import Controller
 from penstock.core.settings import Settings
 from penstock.core.state import State
 from penstock.core.types import CoordinatorNews, Count, Plan, Report, Stratum
+from penstock.policy.balance_sic import BalanceSic
 from penstock.testing import Cost, Plant, Run
 
 LATENCY_SECONDS = 2.0
@@ -53,7 +54,9 @@ class Misled(Controller):
 
     @staticmethod
     def play(lies: list[dict[str, CoordinatorNews]]) -> list[Run]:
-        controller = Misled(Settings(interval=1.0, latency=LATENCY_SECONDS), lies=tuple(lies))
+        controller = Misled(
+            Settings(policy=BalanceSic(), interval=1.0, latency=LATENCY_SECONDS), lies=tuple(lies)
+        )
         return Plant(TUPLES_A_SECOND, COST).run(controller, batches=30)
 
 

@@ -8,21 +8,22 @@ import pytest
 from penstock.core.account import Account
 from penstock.core.capacity import Capacity
 from penstock.core.controller import Controller
+from penstock.core.demand import Demand, Queries
+from penstock.core.news import remember, sic_elsewhere
 from penstock.core.rounding import take_whole
 from penstock.core.settings import Settings
-from penstock.core.state import State, elsewhere, remember
+from penstock.core.state import State
 from penstock.core.types import (
     Batch,
     CoordinatorNews,
     Count,
-    Demand,
-    Queries,
     Report,
     Stratum,
     Tally,
     Upcoming,
 )
 from penstock.policy import get
+from penstock.policy.balance_sic import BalanceSic
 from penstock.policy.balance_sic_paid import BalanceSicPaid
 from penstock.testing import random_demand
 
@@ -46,24 +47,24 @@ def test_shares_say_what_the_sources_seen_here_carry() -> None:
 
 def test_news_is_compared_with_what_we_did_when_it_was_true() -> None:
     """At 5 s we gave 0.1 and the query had 0.3; that we give 0.2 now is not in the news yet."""
-    settings = Settings(interval=1.0)
+    settings = Settings(policy=BalanceSic())
     state, standing = State(), _account(50).by_query()
     state = remember(state, replace(standing, sic=np.array([0.1])), Report(5.0, told={}), settings)
     state = replace(state, own=((5.0, {"q": 0.1}),))
     late = Report(6.0, told={"q": CoordinatorNews(0.3, 5.0)})
     state = remember(state, replace(standing, sic=np.array([0.2])), late, settings)
-    assert elsewhere(state, ("q",), 6.0, 10.0).tolist() == pytest.approx([0.2])
+    assert sic_elsewhere(state, ("q",), 6.0, 10.0).tolist() == pytest.approx([0.2])
 
 
 def test_old_news_fades() -> None:
     state = State(told={"q": CoordinatorNews(0.3, 0.0)}, own=((0.0, {"q": 0.1}),))
-    found = [float(elsewhere(state, ("q",), now, 10.0)[0]) for now in (10.0, 15.0, 20.0, 30.0)]
+    found = [float(sic_elsewhere(state, ("q",), now, 10.0)[0]) for now in (10.0, 15.0, 20.0, 30.0)]
     assert found == pytest.approx([0.2, 0.1, 0.0, 0.0])
 
 
 def test_what_waits_is_known_where_somebody_has_looked() -> None:
     """A stratum that is not waiting is not planned for, whatever came in the batches before."""
-    settings = Settings(interval=1.0)
+    settings = Settings(policy=BalanceSic())
     batch = Batch("j", 0, 0.0, 0.9, {Q: Count(1000, 100), Stratum("p", "s"): Count(1000, 100)})
     state, _ = Controller(settings).step(State(), Report(0.9, (batch,)))
     assert state.account is not None

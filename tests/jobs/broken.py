@@ -102,7 +102,8 @@ BROKEN = [
         "a concept's windows do not fit",
         "    floor: 0.1",
         "    concept: {window: 10s, slide: 3s}",
-        ":20: queries.fares.concept: a window of 10s is no multiple of its slide 3s",
+        ":20: queries.fares.concept: window must be a multiple of slide, such as '10m' of '5m'; "
+        "got '10s' and '3s'",
     ),
     Broken(
         "a concept's column",

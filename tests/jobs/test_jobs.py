@@ -28,6 +28,7 @@ from penstock.jobs.start import RESULT, _gated, open_site, start
 from penstock.sources.options import parse
 from penstock.sources.schedule import Schedule
 from penstock.sql.rewrite import Rewritten
+from penstock.windows.concept import Concept
 from tests.jobs.broken import BROKEN, GOOD, Broken
 from tests.jobs.test_load import EXAMPLES, written
 from tests.spark.support import assert_gone, wait_until
@@ -103,6 +104,7 @@ def test_a_concept_reaches_the_gate(spark: SparkSession, tmp_path: Path) -> None
     with open_site(spark, loaded) as site:
         _gated(spark, loaded, site, "fares", "rides")
         agreed = site.settings.concepts["fares"]
+    assert isinstance(agreed, Concept)
     assert (agreed.length, agreed.bound, agreed.value) == (10.0, 0.05, "fare")
 
 

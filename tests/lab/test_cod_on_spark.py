@@ -19,6 +19,8 @@ from penstock.lab.cod.on_spark import files, through_gate
 from penstock.lab.cod.recorded import Stream
 from penstock.lab.cod.scores import score
 from penstock.lab.experiments import get
+from penstock.windows.in_force import ConceptWindows
+from penstock.windows.window import Window
 
 
 def test_every_group_comes_through_and_weights_make_up_for_the_rest(spark: SparkSession) -> None:
@@ -35,6 +37,12 @@ def test_every_group_comes_through_and_weights_make_up_for_the_rest(spark: Spark
         told = kept.weight[window][kept.kept[window]]
         spread = np.sqrt((told * (told - 1)).sum())
         assert told.sum() == pytest.approx(6000, abs=4 * spread)  # law 7
+
+
+def _window(site: ps.Site) -> Window:
+    windows = site._state.windows
+    assert isinstance(windows, ConceptWindows)
+    return windows.by_query["q"]
 
 
 def test_values_reach_the_controller(spark: SparkSession, tmp_path: Path) -> None:
@@ -92,7 +100,7 @@ def test_a_million_groups_are_no_problem(spark: SparkSession, tmp_path: Path) ->
         (gate,) = site._gates.values()
         assert len(gate.strata.fingerprints) <= 200
         assert len(site.plan.strata) <= 200
-        assert len(site._state.windows["q"].groups) <= 500
+        assert len(_window(site).groups) <= 500
     light, heavy = int((group >= 5).sum()), int((group < 5).sum())
     assert kept[False]["kept"] > 0.95 * light
     assert kept[True]["kept"] < 0.6 * heavy
@@ -125,7 +133,7 @@ def test_a_join_spends_on_keys_that_are_on_both_streams(
         )
         query.processAllAvailable()
         told = spark.sql("SELECT g, sum(pairs) AS pairs FROM concept_join GROUP BY g").collect()
-        pane = site._state.windows["q"].panes
+        pane = _window(site).panes
     kept = dict(zip(pane.strata, (pane.admitted() / pane.arrived()).tolist(), strict=True))
     both, alone = list[float](), list[float]()
     for stratum, share in kept.items():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.core.types import Demand, Queries
+from penstock.core.demand import Demand, Queries
 from penstock.policy.balance_sic import BalanceSic
 
 ROUNDS = 20

@@ -5,11 +5,13 @@ import pytest
 
 from penstock.core.account import Account
 from penstock.core.controller import Controller
+from penstock.core.demand import Demand, Filling, Queries
 from penstock.core.settings import QueryTerms, Settings
-from penstock.core.types import OTHERS, Demand, Filling, Plan, Queries, Stratum
+from penstock.core.types import OTHER_GROUPS, Plan, Strata, Stratum
 from penstock.policy import get
 from penstock.testing import Cost, Plant, Run
 from penstock.windows.concept import Concept
+from penstock.windows.in_force import ConceptWindows
 
 FLIGHTS = {Stratum("flights", "s", f"a{n}"): 20_000.0 / (n + 1) ** 2 for n in range(40)}
 OTHER = {Stratum("other", "s"): 20_000.0}
@@ -19,7 +21,7 @@ def overloaded(policy: str, concept: Concept | None) -> list[Run]:
     """About twice what the plant can do in an interval."""
     settings = Settings(policy=get(policy), terms={"flights": QueryTerms(concept=concept)})
     plant = Plant({**FLIGHTS, **OTHER}, Cost(fixed=0.1, arriving=1e-6, admitting=4e-5), noise=0.02)
-    return plant.run(Controller(settings), batches=60)
+    return plant.run(Controller(settings, windows=ConceptWindows()), batches=60)
 
 
 def kept(runs: list[Run], query: str) -> dict[str, float]:
@@ -66,7 +68,8 @@ def test_a_query_without_overload_and_goal_is_not_touched() -> None:
     """Law 6."""
     settings = Settings(policy=get("concept"), terms={"flights": QueryTerms(concept=Concept(20))})
     plant = Plant(FLIGHTS, Cost(fixed=0.1, arriving=1e-7, admitting=1e-6))
-    assert all(run.plan.open for run in plant.run(Controller(settings), batches=30))
+    controller = Controller(settings, windows=ConceptWindows())
+    assert all(run.plan.open for run in plant.run(controller, batches=30))
 
 
 def test_quotas_in_one_window() -> None:
@@ -91,13 +94,13 @@ def test_what_was_kept_before_counts() -> None:
 def test_strata_that_nothing_came_of_can_be_listed() -> None:
     seen, new = Stratum("q", "s", "a"), Stratum("q", "s", "b")
     account = Account(1.0, 10.0).slide(5.0).including([seen, new]).including([new])
-    assert account.strata == (seen, new)
+    assert account.strata == Strata([seen, new])
     assert account.arrived().tolist() == [0.0, 0.0]
     assert account.by_query().sic.tolist() == [0.0]
 
 
 def test_a_short_plan_answers_as_the_long_one() -> None:
-    strata = tuple(Stratum(q, "s", g) for q in "xy" for g in "ab")
+    strata = Strata(Stratum(q, "s", g) for q in "xy" for g in "ab")
     plan = Plan(1, strata, np.array([1.0, 0.5, 1.0, 0.5]), np.ones(4), 0.7)
     short = plan.short("x")
     assert short.strata == strata[1:]
@@ -107,11 +110,12 @@ def test_a_short_plan_answers_as_the_long_one() -> None:
 
 def test_small_groups_are_thinned_only_where_they_alone_are_too_many() -> None:
     """With most of the stream in groups that come once, the interval is held all the same."""
-    lump = {Stratum("flights", "s", OTHERS): 30_000.0, Stratum("flights", "s", "big"): 8_000.0}
+    small, big = Stratum("flights", "s", OTHER_GROUPS), Stratum("flights", "s", "big")
     settings = Settings(policy=get("concept"), terms={"flights": QueryTerms(concept=Concept(20))})
-    plant = Plant(lump, Cost(fixed=0.1, arriving=1e-6, admitting=4e-5))
-    runs = plant.run(Controller(settings), batches=60)
+    controller = Controller(settings, windows=ConceptWindows())
+    cost = Cost(fixed=0.1, arriving=1e-6, admitting=4e-5)
+    runs = Plant({small: 30_000.0, big: 8_000.0}, cost).run(controller, batches=60)
     assert runs[-1].plan.default_of("flights") < 0.9
     assert all(run.latency <= 2.0 for run in runs[20:])
-    light = Plant({**lump, Stratum("flights", "s", OTHERS): 8_000.0}, Cost(0.1, 1e-6, 7e-5))
-    assert light.run(Controller(settings), batches=60)[-1].plan.default_of("flights") == 1.0
+    light = Plant({small: 8_000.0, big: 8_000.0}, Cost(0.1, 1e-6, 7e-5))
+    assert light.run(controller, batches=60)[-1].plan.default_of("flights") == 1.0

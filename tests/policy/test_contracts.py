@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from penstock import policy as policies
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 from penstock.errors import PenstockError
-from penstock.testing import PolicyCheck, policy_checks
+from penstock.testing import PolicyCheck, check_policy, policy_checks
+from tests.reference.balance_sic_batch import BalanceSicBatch
+from tests.reference.balance_sic_tuple import BalanceSicTuple
 
 
 @pytest.mark.parametrize("check", policy_checks(), ids=lambda check: check.__name__)
@@ -21,9 +24,15 @@ def test_policy(name: str, check: PolicyCheck) -> None:
     check(policies.get(name))
 
 
+@pytest.mark.parametrize("check", policy_checks(), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("policy", [BalanceSicBatch(), BalanceSicTuple()], ids=lambda p: p.name)
+def test_published_form(policy: policies.Policy, check: PolicyCheck) -> None:
+    check(policy)
+
+
 def test_the_policies_of_the_design_are_there() -> None:
-    forms = {"balance-sic", "balance-sic-batch", "balance-sic-tuple"}
-    assert forms | {"uniform", "max-min"} <= set(policies.available())
+    everyone = {"balance-sic", "balance-sic-paid", "concept", "max-min", "uniform"}
+    assert set(policies.available()) == everyone
 
 
 def test_a_policy_in_a_new_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,12 +49,7 @@ def test_a_policy_in_a_new_file_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     importlib.invalidate_caches()
     found = policies.get("everything")
     with pytest.raises(AssertionError, match="spends"):
-        _pass_all(found)
-
-
-def _pass_all(policy: policies.Policy) -> None:
-    for check in policy_checks():
-        check(policy)
+        check_policy(found)
 
 
 class Wasteful:
@@ -58,7 +62,7 @@ class Wasteful:
 
 def test_the_checks_can_fail() -> None:
     with pytest.raises(AssertionError, match="leaves"):
-        _pass_all(Wasteful())
+        check_policy(Wasteful())
 
 
 def test_an_unknown_policy_gets_a_suggestion() -> None:

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from penstock.core.demand import Demand, Queries
 from penstock.core.fairness import jain
-from penstock.core.types import Demand, Queries
 from penstock.policy import get
 from penstock.policy.balance_sic import BalanceSic
-from penstock.policy.balance_sic_batch import BalanceSicBatch
-from penstock.policy.balance_sic_tuple import BalanceSicTuple
 from penstock.policy.max_min import MaxMin
 from penstock.policy.water import ramp, water_level
+from tests.reference.balance_sic_batch import BalanceSicBatch
+from tests.reference.balance_sic_tuple import BalanceSicTuple
 from tests.reference.linear_program import max_min_sic
 
 

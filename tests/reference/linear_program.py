@@ -3,7 +3,8 @@
 import numpy as np
 from scipy.optimize import linprog
 
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 
 
 def max_min_sic(demand: Demand, capacity: float, start: Floats | None = None) -> Floats:

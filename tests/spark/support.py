@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.core.types import Count, Plan, Stratum, Tally
+from penstock.core.types import Count, Plan, Strata, Stratum, Tally
 from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys, salt_of
@@ -125,7 +125,7 @@ def plan(
 ) -> Plan:
     return Plan(
         version=version,
-        strata=tuple(rates),
+        strata=Strata(rates),
         rates=np.array(list(rates.values()), dtype=np.float64),
         sic=np.full(len(rates), sic),
         default_rate=default,

@@ -35,7 +35,8 @@ HERE = Path(__file__).parent
 @contextmanager
 def life(folder: Path, *how: str) -> Iterator[subprocess.Popen[bytes]]:
     """One life of the job, in a process group of its own, which does not outlive the test."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent)}
+    root = HERE.parent.parent
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
     environment["PYSPARK_PYTHON"] = sys.executable
     command = [sys.executable, str(HERE / "crash_job.py"), str(folder), *how]
     with (folder / "log.txt").open("ab") as log:

@@ -211,7 +211,7 @@ def test_arguments_that_make_no_sense_are_told(spark: SparkSession, tmp_path: Pa
         ("time: 't' has no watermark", {"time": "t"}),
         ("time: the stream has no column 'when'", {"time": "when"}),
         ("a window of 60.0 s is no multiple of its slide 7.0 s", {"slide": "7s"}),
-        ("shed: there are concept, uniform, none, not 'some'", {"shed": "some"}),
+        ("shed must be one of concept, uniform, none; got 'some'", {"shed": "some"}),
         ("needs a streaming DataFrame", {"stream": spark.range(3)}),
         ("shards: a number of tasks such as 2, not 0", {"shards": 0}),
         ("most: a number of tuples", {"most": 0}),

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.types import Filling, Floats
+from penstock.core.demand import Filling
+from penstock.core.types import Floats
 from penstock.windows.pace import levels, rates_at
 
 NUMBERS = st.floats(0.0, 1000.0)

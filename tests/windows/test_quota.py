@@ -54,14 +54,17 @@ def test_an_allowance_is_the_textbook_sample_size() -> None:
     ("terms", "hint"),
     [
         ({"window": "0s"}, "longer than 0"),
-        ({"window": "1m", "slide": "25s"}, "no multiple"),
+        ({"window": "1m", "slide": "25s"}, "must be a multiple .* got '1m' and '25s'"),
         ({"window": "soon"}, "window"),
         ({"window": "1m", "by": "size"}, "'equal' or 'neyman'"),
-        ({"window": "1m", "keep": 1.5}, "keep lies between"),
+        ({"window": "1m", "keep": 1.5}, "keep must be a share .* got 1.5"),
         ({"window": "1m", "keep": "a lot"}, "no share"),
-        ({"window": "1m", "error": "5%"}, "need value"),
-        ({"window": "1m", "error": "5%", "keep": 0.1, "value": "x"}, "not both"),
-        ({"window": "1m", "confidence": 95}, "confidence"),
+        ({"window": "1m", "error": "5%"}, "value must be given with error"),
+        ({"window": "1m", "error": "5%", "keep": 0.1, "value": "x"}, "must not be given both"),
+        (
+            {"window": "1m", "confidence": 95},
+            "must lie between 0 and 1, such as 0.95; got 95",
+        ),
     ],
 )
 def test_terms_that_make_no_sense_are_refused(terms: dict[str, Any], hint: str) -> None:

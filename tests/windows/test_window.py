@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.core.types import OTHERS, Count, Stratum
+from penstock.core.types import OTHER_GROUPS, Count, Stratum
 from penstock.windows import window
 from penstock.windows.concept import Concept
 from penstock.windows.window import Window
@@ -22,7 +22,7 @@ def test_half_a_window_tells_of_the_other_half() -> None:
     state = filled(Concept(60), [(15, {A: Count(30, 3)}), (30, {A: Count(30, 3), B: Count(60, 6)})])
     filling, shares = state.filling((A, B))
     assert filling.arrived.tolist() == [60, 60]
-    assert filling.kept.tolist() == [6, 6]
+    assert filling.admitted.tolist() == [6, 6]
     assert state.rest() == pytest.approx(120, rel=0.01)
     assert shares[0] == shares[1]
 
@@ -77,7 +77,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(20):
         many = {Stratum("q", "s", f"{number}-{i}"): Count(1, 1) for i in range(50)}
         state = state.record(
-            number, {A: Count(100, 10), **many, Stratum("q", "s", OTHERS): Count(9, 9)}
+            number, {A: Count(100, 10), **many, Stratum("q", "s", OTHER_GROUPS): Count(9, 9)}
         )
     assert len(state.groups) <= 100
     assert state.filling((A,))[0].arrived.tolist() == [2000]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from penstock import policy as policies
+from penstock.core.demand import Demand, Queries
 from penstock.core.fairness import jain
-from penstock.core.types import Demand, Queries
 from penstock.errors import PenstockError
 from penstock.hints import hint
 

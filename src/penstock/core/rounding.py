@@ -1,28 +1,30 @@
 """Strata of a few very valuable tuples are taken whole.
 
-A rate of 0.4 on a thousand tuples keeps four hundred; on one tuple it is a coin toss. One partial
+A rate of 0.4 on a thousand tuples admits four hundred; on one tuple it is a coin toss. One partial
 result may carry a second of ten sources, and costs next to nothing: where the plan wants a part
-of it at all, it is kept, and the others make room.
+of it at all, it is admitted, and the others make room.
 """
 
 import numpy as np
 
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 
-FEW = 10.0
-"""Tuples."""
-VALUABLE = 10.0
+FEW_TUPLES = 10.0
+"""A stratum of so many tuples, or fewer, may be taken whole."""
+VALUABLE_TIMES_MEAN = 10.0
 """Times the average SIC per unit of cost of all that waits."""
 
 
 def take_whole(demand: Demand, rates: Floats, capacity: float) -> Floats:
-    """The rates with those of few and valuable tuples rounded up, within the same capacity."""
+    """Answers the rates with those of few, valuable tuples rounded up, within the capacity."""
     cost = demand.tuples * demand.cost
     total = float(cost.sum())
     if total <= 0.0:
         return rates
     average = float((demand.tuples * demand.sic).sum()) / total
-    few = (demand.tuples <= FEW) & (demand.sic >= VALUABLE * average * demand.cost)
+    valuable = demand.sic >= VALUABLE_TIMES_MEAN * average * demand.cost
+    few = (demand.tuples <= FEW_TUPLES) & valuable
     few &= (rates > 0.0) & (rates < 1.0)
     if not few.any():
         return rates

@@ -2,38 +2,57 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from penstock.core.demand import Policy
 from penstock.errors import PenstockError
-from penstock.policy import Policy
-from penstock.policy.balance_sic import BalanceSic
-from penstock.windows.concept import Concept
+
+
+class WindowTerms(Protocol):
+    """What a query was promised of each of its windows; ``penstock.Concept`` is how to say it."""
+
+    @property
+    def length(self) -> float:
+        """The seconds that a window spans."""
+
+    @property
+    def pane(self) -> float:
+        """The seconds from one window's end to the next one's."""
 
 
 @dataclass(frozen=True)
 class QueryTerms:
-    """What a query was promised; see ``types.Queries``."""
+    """What a query was promised.
+
+    ``weight`` scales its share of the site, ``floor`` is the SIC that it is promised before
+    anybody gets more, and ``ceiling`` the SIC above which it yields to everybody else.
+    """
 
     weight: float = 1.0
     floor: float = 0.0
     ceiling: float = float("inf")
-    concept: Concept | None = None
-    """Where its strata are groups of a window, and no group may disappear."""
+    concept: WindowTerms | None = None
+    """Given where the query's strata are groups of a window, and no group may disappear."""
 
     def __post_init__(self) -> None:
         for name in ("weight", "floor", "ceiling"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise PenstockError(f"{name}: expected a number, found {value!r}")
+                raise PenstockError(f"{name} must be a number, such as 0.5; got {value!r}")
         if not self.weight > 0:
-            raise PenstockError(f"weight: must be greater than 0, not {self.weight}")
+            raise PenstockError(f"weight must be greater than 0, such as 2; got {self.weight}")
         if not 0 <= self.floor <= 1:
-            raise PenstockError(f"floor: a SIC between 0 and 1, not {self.floor}")
+            raise PenstockError(f"floor must lie between 0 and 1, such as 0.1; got {self.floor}")
         if not self.ceiling >= self.floor:
-            raise PenstockError(f"ceiling: {self.ceiling} lies below the floor, {self.floor}")
+            raise PenstockError(
+                f"ceiling must not be below the floor, {self.floor}; got {self.ceiling}"
+            )
 
 
-def impossible(interval: float, latency: float | None, stw: float | None) -> tuple[str, str] | None:
-    """Which of these cannot be, and why; or None."""
+def check_timing(
+    interval: float, latency: float | None, stw: float | None
+) -> tuple[str, str] | None:
+    """Answers the name of the setting that cannot be held, and why; or None."""
     if latency is not None and latency <= interval:
         why = f"{latency:g} s cannot be held: a tuple waits for up to an interval, {interval:g} s"
         return "latency", f"{why}; give two of them, or shorten the interval"
@@ -45,15 +64,17 @@ def impossible(interval: float, latency: float | None, stw: float | None) -> tup
     return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
+    """All that a controller was asked for; ``policy`` is one of ``penstock.policy`` or your own."""
+
+    policy: Policy
     interval: float = 1.0
     """Seconds between the starts of two micro-batches (δ)."""
     latency: float | None = None
-    """Seconds from a tuple's arrival to its result; two intervals unless told."""
+    """Seconds from a tuple's arrival to its result; two intervals where it is None."""
     stw: float | None = None
-    """Seconds over which SIC is accounted; ten intervals or ten seconds, whichever is more."""
-    policy: Policy = field(default_factory=BalanceSic)
+    """Seconds over which SIC is accounted; ``stw_seconds`` says how many where it is None."""
     headroom: float = 0.9
     """The share of the budget that is planned; the rest absorbs noise."""
     explore: float = 0.02
@@ -61,35 +82,39 @@ class Settings:
     cores: float = 1.0
     """Processor seconds that the site has in a second."""
     terms: Mapping[str, QueryTerms] = field(default_factory=dict)
+    """What each query was promised, by query."""
     intervals: Mapping[str, float] = field(default_factory=dict)
-    """Of jobs whose trigger differs from the site's."""
+    """The intervals of streams whose trigger differs from the site's, by stream."""
 
     def __post_init__(self) -> None:
-        if wrong := impossible(self.interval, self.latency, self.stw):
+        if wrong := check_timing(self.interval, self.latency, self.stw):
             raise PenstockError(": ".join(wrong))
 
     @property
-    def concepts(self) -> dict[str, Concept]:
-        """Of queries that have one."""
+    def stw_seconds(self) -> float:
+        """The length of the STW: ten intervals or ten seconds, whichever is more, unless given."""
+        return max(10.0, 10 * self.interval) if self.stw is None else self.stw
+
+    @property
+    def concepts(self) -> dict[str, WindowTerms]:
+        """What queries were promised of their windows, of the queries that have any."""
         found = {query: terms.concept for query, terms in self.terms.items()}
         return {query: concept for query, concept in found.items() if concept is not None}
 
-    def with_concept(self, query: str, concept: Concept) -> "Settings":
+    def with_concept(self, query: str, concept: WindowTerms) -> "Settings":
+        """Answers the settings with this promised to a query of its windows."""
         terms = replace(self.terms.get(query, QueryTerms()), concept=concept)
         return replace(self, terms={**self.terms, query: terms})
 
-    def interval_of(self, job: str) -> float:
-        return self.intervals.get(job, self.interval)
+    def interval_of(self, stream: str) -> float:
+        """Answers the seconds between the starts of two micro-batches of a stream."""
+        return self.intervals.get(stream, self.interval)
 
-    def budget_of(self, job: str) -> float:
-        """How long a batch may take such that waiting for it and it stay within the latency.
+    def budget_of(self, stream: str) -> float:
+        """Answers how many seconds a batch may take such that the latency is held.
 
         A tuple waits for at most the larger of the interval and the batch before its own.
         """
-        interval = self.interval_of(job)
+        interval = self.interval_of(stream)
         latency = 2 * interval if self.latency is None else self.latency
         return max(latency - interval, interval / 4) if latency < 2 * interval else latency / 2
-
-    @property
-    def window(self) -> float:
-        return max(10.0, 10 * self.interval) if self.stw is None else self.stw

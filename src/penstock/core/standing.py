@@ -1,91 +1,61 @@
-"""Where each query stands, and what each waiting tuple would lift it by.
+"""Where each query stands over the past STW, by the account.
 
-A query's standing combines where it is over the past STW with where this plan would take it, in
-equal parts. Correcting the whole past in one interval instead, as THEMIS' projection taken
-literally does, repeats every disturbance once an STW for ever; by half, it dies out, and the long
-run is the same.
-
-*Elsewhere.* A coordinator tells a query's SIC, of some time ago. A site takes it for what it was
-then and adds what it has itself admitted since (`state.remember`). And it takes the other sites
-to do as it does: where it gives a query a tenth more, the whole of the query is taken to rise by a
-tenth. If each site mended the whole of a gap on its own, k sites would mend it k times over, all
-drop the query when they hear of it, and so on for ever.
-
-*Lumps.* Partial results come once a window, in few intervals of many, and a source's batches do
-not come evenly, either. Where somebody has counted what waits, it stands for the steady flow that
-it is over the STW, in intervals with much of it and with little: to give a query the same in each
-interval in which it has something would give it too little in all.
+A query's SIC is the mean over its sources of admitted over arrived: the sum of equation 2 of
+THEMIS with the n_s that turned out, hence never above 1, and 1 exactly when nothing was shed
+(law 3). A source that sent nothing in the STW has nothing to lose and does not count. Where a
+query has sources elsewhere, or is fed with partial results, the report says which share of its
+SIC each of the sources that are seen here carries.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
-from penstock.core.account import Account, Standing
-from penstock.core.capacity import Forecast
-from penstock.core.settings import QueryTerms, Settings
-from penstock.core.state import State, elsewhere
-from penstock.core.types import Bools, Floats, Queries
+from penstock.core.types import Floats, Ints, Strata
 
-LUMP = 3.0
-"""So far from the usual a source's batch may be and still count as the usual; a burst is more."""
-ALIKE = 8.0
-"""A site takes the rest of a query for at most so many times its own part of it."""
+Shares = Mapping[tuple[str, str], float]
+"""By query and source: the SIC that a whole STW of it carries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
-    queries: Queries
+class Standing:
+    """An account summed up by query, and what a tuple of each stratum is worth."""
+
+    queries: tuple[str, ...]
+    query: Ints
+    """Of each stratum, an index into ``queries``."""
     sic: Floats
-    """Of one tuple of each stratum: what it would lift its query by."""
-    partial: Bools
-    """Strata of partial results."""
+    """Of each query, over the STW."""
+    tuple_sic: Floats
+    """Of one tuple of each stratum: ``1 / (n_s · |S|)`` with n_s for a whole STW."""
+    gained: Floats
+    """By each stratum for its query, over the STW."""
 
+    @classmethod
+    def of(
+        cls, strata: Strata, arrived: Floats, admitted: Floats, seen: Floats, shares: Shares
+    ) -> "Standing":
+        grouping = strata.grouping
+        source, query = grouping.source, grouping.query_of_source
+        sources, queries = len(grouping.sources), len(grouping.queries)
+        tuples = np.bincount(source, arrived, sources)
+        passed = np.bincount(source, admitted, sources)
+        active = (tuples > 0).astype(np.float64)
+        share = 1.0 / np.maximum(np.bincount(query, active, queries), 1.0)[query]
+        if shares:
+            known = map(shares.get, grouping.sources, repeat(np.nan))
+            told = np.fromiter(known, np.float64, sources)
+            share = np.where(np.isnan(told), share, told)
+        part = np.divide(passed, tuples, out=np.zeros(sources), where=tuples > 0)
+        sic = np.bincount(query, share * part, queries)
+        age = np.zeros(sources)
+        np.maximum.at(age, source, seen)  # a source is as old as its oldest stratum
+        worth = age * share / np.maximum(tuples, 1.0)
+        gained = (share / np.maximum(tuples, 1.0))[source] * admitted
+        return cls(grouping.queries, grouping.query, np.minimum(sic, 1.0), worth[source], gained)
 
-Project = Callable[[State, Account, Standing, Forecast, float, Settings], Projection]
-
-
-def project(
-    state: State,
-    account: Account,
-    standing: Standing,
-    forecast: Forecast,
-    now: float,
-    settings: Settings,
-) -> Projection:
-    """All that waits, admitted whole, lifts a query by 1 from where the past STW has it."""
-    past = standing.sic
-    # of one interval, so that all that waits lifts a query from 0 to 1
-    sic = standing.tuple_sic * (settings.window / settings.interval)
-    if state.told:
-        past = np.maximum(past + elsewhere(state, standing.queries, now, settings.window), 0.0)
-        alike = np.clip(past / np.maximum(standing.sic, 1e-9), 1.0, ALIKE)[standing.query]
-        sic *= alike
-    queries = _with_terms(past, standing.queries, settings)
-    partial = account.index.of_sources(state.partial)
-    if not forecast.seen.any():
-        return Projection(queries, sic, partial)
-    waits = forecast.tuples > 0
-    lumps = forecast.seen & waits
-    usual = account.arrived()[lumps] / account.slots
-    least = np.where(partial[lumps], 0.0, 1 / LUMP)
-    sic[lumps] *= np.clip(usual / forecast.tuples[lumps], least, LUMP)
-    flow = np.where(partial & ~waits, standing.gained, 0.0)
-    if state.told:
-        flow *= alike
-    height = queries.sic + np.bincount(standing.query, flow, len(queries))
-    return Projection(replace(queries, sic=height), sic, partial)
-
-
-def _with_terms(past: Floats, names: tuple[str, ...], settings: Settings) -> Queries:
-    if not settings.terms:
-        return Queries.of(past)
-    terms = [settings.terms.get(query, QueryTerms()) for query in names]
-    promised = np.array([t.floor if t.floor > 0 else -np.inf for t in terms])
-    return Queries(
-        sic=past,
-        weight=np.array([t.weight for t in terms]),
-        floor=promised + past,
-        ceiling=np.array([t.ceiling for t in terms]) + past,
-    )
+    def by_name(self) -> dict[str, float]:
+        """Answers the SIC of each query by its name."""
+        return dict(zip(self.queries, self.sic.tolist(), strict=True))

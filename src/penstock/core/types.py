@@ -1,14 +1,18 @@
 """The vocabulary of Penstock.
 
 A *stratum* is the unit of decision: tuples that share query, source and group, all worth the
-same. A *demand* is what the strata ask for in one interval, a *plan* is what the controller
-answers, a *report* is what it hears back. Everything here is frozen: state changes by making
-a new value.
+same. A *plan* is what the controller answers, a *report* is what it hears back (and a *demand*,
+in ``demand``, is what it asks a policy). A *query* is a query of THEMIS; a *stream* is one
+streaming query of Spark, which may serve many of them. Everything here is frozen: state changes
+by making a new value.
 """
 
-from collections.abc import Collection, ItemsView, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, overload
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +20,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+OTHER_GROUPS = "\x1eothers"
+"""The group of all tuples whose own group nobody counts."""
 
 
 class Stratum(NamedTuple):
@@ -26,112 +33,127 @@ class Stratum(NamedTuple):
     group: str = ""
 
 
-OTHERS = "\x1eothers"
-"""The group of tuples that were not counted group by group."""
+class Grouping(NamedTuple):
+    """Which query and which source each of some strata belongs to."""
+
+    queries: tuple[str, ...]
+    sources: tuple[tuple[str, str], ...]
+    query: Ints
+    """Of each stratum, an index into ``queries``."""
+    source: Ints
+    """Of each stratum, an index into ``sources``."""
+    query_of_source: Ints
+    """Of each source, an index into ``queries``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Queries:
-    """Who asks, one entry a query.
+class Strata(Sequence[Stratum]):
+    """Strata in a fixed order. Two ``Strata`` with the same contents are one object.
 
-    ``sic`` is where a query stands before anything that waits is admitted. ``weight`` scales
-    its share, ``floor`` is the SIC that it is promised first, ``ceiling`` the SIC above which
-    it yields to everybody else.
+    A site speaks of the same strata in every batch, in its plans, counts and account. Since equal
+    strata are identical, it finds out in no time that they are still the same, and what is
+    looked up of them once is known as long as they live.
+
+    >>> strata = Strata([Stratum("q", "s", "a"), Stratum("q", "s", "b")])
+    >>> strata is Strata([Stratum("q", "s", "a"), Stratum("q", "s", "b")])
+    True
+    >>> strata.places(Strata([Stratum("q", "s", "b"), Stratum("q", "s", "c")])).tolist()
+    [1, -1]
     """
 
-    sic: Floats
-    weight: Floats
-    floor: Floats
-    ceiling: Floats
+    _alive: ClassVar[WeakValueDictionary[tuple[Stratum, ...], "Strata"]] = WeakValueDictionary()
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _items: tuple[Stratum, ...]
+    _found: WeakKeyDictionary["Strata", Ints]
 
-    @classmethod
-    def of(
-        cls,
-        sic: npt.ArrayLike,
-        weight: npt.ArrayLike = 1.0,
-        floor: npt.ArrayLike = 0.0,
-        ceiling: npt.ArrayLike = np.inf,
-    ) -> "Queries":
-        standing = np.atleast_1d(np.asarray(sic, dtype=np.float64))
-        return cls(standing, *(_filled(x, standing.size) for x in (weight, floor, ceiling)))
+    def __new__(cls, strata: Iterable[Stratum] = ()) -> "Strata":
+        if isinstance(strata, Strata):
+            return strata
+        items = tuple(strata)
+        with cls._lock:
+            same = cls._alive.get(items)
+            if same is None:
+                cls._alive[items] = same = super().__new__(cls)
+                same._items, same._found = items, WeakKeyDictionary()
+        return same
 
-    def __len__(self) -> int:
-        return self.sic.size
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Strata, (self._items,)
 
-
-@dataclass(frozen=True, slots=True)
-class Filling:
-    """How far the window of each stratum's query has filled; see ``concept``."""
-
-    arrived: Floats
-    kept: Floats
-    rest: Floats
-    """Tuples that are still to come."""
-    share: Floats
-    """What a stratum gets of a quota, where others get 1."""
-
-    def only(self, some: Bools) -> "Filling":
-        return Filling(self.arrived[some], self.kept[some], self.rest[some], self.share[some])
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What waits, one entry a stratum: a struct of arrays, so that a million is no problem."""
-
-    queries: Queries
-    query: Ints
-    """Index into ``queries``."""
-    tuples: Floats
-    sic: Floats
-    """Of one tuple."""
-    cost: Floats
-    """Of one tuple, in the unit of the capacity."""
-    paid: Bools
-    """Partial results: other sites have worked for them."""
-    filling: Filling | None = None
-    """Where the policy looks at windows."""
-
-    @classmethod
-    def of(
-        cls,
-        queries: Queries,
-        query: npt.ArrayLike,
-        tuples: npt.ArrayLike,
-        sic: npt.ArrayLike,
-        cost: npt.ArrayLike = 1.0,
-        paid: npt.ArrayLike = False,
-    ) -> "Demand":
-        index = np.atleast_1d(np.asarray(query, dtype=np.int64))
-        amounts = [_filled(x, index.size) for x in (tuples, sic, cost)]
-        marked = np.broadcast_to(np.asarray(paid, dtype=np.bool_), index.shape)
-        return cls(queries, index, amounts[0], amounts[1], amounts[2], marked)
+    def __repr__(self) -> str:
+        return f"Strata({list(self._items)})"
 
     def __len__(self) -> int:
-        return self.query.size
+        return len(self._items)
 
-    def total_cost(self) -> float:
-        return float((self.tuples * self.cost).sum())
+    def __iter__(self) -> Iterator[Stratum]:
+        return iter(self._items)
 
-    def spent(self, rates: Floats) -> float:
-        """The expected cost of a plan with these rates."""
-        return float((self.tuples * self.cost * rates).sum())
+    def __contains__(self, stratum: object) -> bool:
+        return stratum in self._places
 
-    def reached(self, rates: Floats) -> Floats:
-        """The SIC at which each query arrives under these rates."""
-        gained = np.bincount(self.query, self.tuples * self.sic * rates, len(self.queries))
-        return self.queries.sic + gained
+    @overload
+    def __getitem__(self, place: int) -> Stratum: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Strata": ...
+    def __getitem__(self, place: int | slice) -> "Stratum | Strata":
+        return Strata(self._items[place]) if isinstance(place, slice) else self._items[place]
+
+    def only(self, some: Bools) -> "Strata":
+        """Answers the strata that are marked."""
+        return Strata(self._items[place] for place in np.flatnonzero(some).tolist())
+
+    def place(self, stratum: Stratum) -> int:
+        """Answers where a stratum stands, or -1."""
+        return self._places.get(stratum, -1)
+
+    def places(self, strata: "Strata") -> Ints:
+        """Answers where each of these strata stands, or -1."""
+        found = self._found.get(strata)
+        if found is None:
+            found = np.fromiter(map(self.place, strata), np.int64, len(strata))
+            found.flags.writeable = False  # it is shared
+            self._found[strata] = found
+        return found
+
+    def of_sources(self, some: frozenset[tuple[str, str]]) -> Bools:
+        """Marks the strata that belong to one of these sources."""
+        if not some:
+            return np.zeros(len(self), dtype=np.bool_)
+        sources = self.grouping.sources
+        mine = np.fromiter(map(some.__contains__, sources), np.bool_, len(sources))
+        return mine[self.grouping.source]
+
+    @cached_property
+    def _places(self) -> dict[Stratum, int]:
+        return {stratum: place for place, stratum in enumerate(self._items)}
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        queries: dict[str, int] = {}
+        sources: dict[tuple[str, str], int] = {}
+        query = np.empty(len(self), dtype=np.int64)
+        source = np.empty(len(self), dtype=np.int64)
+        for place, stratum in enumerate(self._items):
+            query[place] = queries.setdefault(stratum.query, len(queries))
+            source[place] = sources.setdefault(stratum[:2], len(sources))
+        of_source = np.zeros(len(sources), dtype=np.int64)
+        of_source[source] = query
+        for column in (query, source, of_source):
+            column.flags.writeable = False  # they are shared
+        return Grouping(tuple(queries), tuple(sources), query, source, of_source)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An admission rate in [0, 1] for each stratum, and what one of its tuples is worth.
 
-    A stratum that the plan does not know is admitted at ``default_rate``. A query in ``unlisted``
-    has only those groups listed that are thinned, and the others are admitted at the rate there.
+    A stratum that the plan does not list is admitted at ``default_rate``. Of a query in
+    ``unlisted`` the plan lists only the groups that are thinned; the others are admitted at the
+    rate that stands there.
     """
 
     version: int = 0
-    strata: tuple[Stratum, ...] = ()
+    strata: Strata = field(default_factory=Strata)
     rates: Floats = field(default_factory=lambda: np.empty(0))
     sic: Floats = field(default_factory=lambda: np.empty(0))
     default_rate: float = 1.0
@@ -145,39 +167,40 @@ class Plan:
         return lowest >= 1.0 and bool((self.rates >= 1.0).all())
 
     def rate(self, stratum: Stratum) -> float:
-        """For people and tests; a gate looks its strata up in an index of its own."""
-        try:
-            return float(self.rates[self.strata.index(stratum)])
-        except ValueError:
-            return self.default_of(stratum.query)
+        """Answers the rate of one stratum, for people and tests; gates look up all at once."""
+        place = self.strata.place(stratum)
+        return self.default_of(stratum.query) if place < 0 else float(self.rates[place])
 
     def short(self, queries: Collection[str]) -> "Plan":
-        """The same plan with only what is thinned of these queries.
+        """Answers the same plan with only what is thinned of these queries.
 
-        A group that is not counted by itself has the rate of the lump that it is counted in.
+        A group that is not counted by itself has the rate of all those others.
         """
         if not queries:
             return self
-        lumps = {
+        others = {
             s.query: float(rate)
             for s, rate in zip(self.strata, self.rates, strict=True)
-            if s.group == OTHERS
+            if s.group == OTHER_GROUPS
         }
-        unlisted = {query: lumps.get(query, 1.0) for query in queries}
-        lasting = [
-            s.query not in unlisted or (s.group != OTHERS and rate < 1.0)
-            for s, rate in zip(self.strata, self.rates, strict=True)
-        ]
+        unlisted = {query: others.get(query, 1.0) for query in queries}
+        listed = np.array(
+            [
+                s.query not in unlisted or (s.group != OTHER_GROUPS and rate < 1.0)
+                for s, rate in zip(self.strata, self.rates, strict=True)
+            ],
+            dtype=np.bool_,
+        )
         return replace(
             self,
-            strata=tuple(s for s, keep in zip(self.strata, lasting, strict=True) if keep),
-            rates=self.rates[lasting],
-            sic=self.sic[lasting],
+            strata=self.strata.only(listed),
+            rates=self.rates[listed],
+            sic=self.sic[listed],
             unlisted=unlisted,
         )
 
     def default_of(self, query: str) -> float:
-        """For strata of a query that are not listed."""
+        """Answers the rate of a query's strata that are not listed."""
         return self.unlisted.get(query, self.default_rate)
 
 
@@ -192,15 +215,14 @@ class Count(NamedTuple):
 class Tally(Mapping[Stratum, Count]):
     """Counts of many strata in columns: a mapping for who reads one, arrays for who sums all."""
 
-    strata: tuple[Stratum, ...]
+    strata: Strata
     arrived: Floats
     admitted: Floats
 
     def __getitem__(self, stratum: Stratum) -> Count:
-        try:
-            place = self.strata.index(stratum)
-        except ValueError:
-            raise KeyError(stratum) from None
+        place = self.strata.place(stratum)
+        if place < 0:
+            raise KeyError(stratum)
         return Count(int(self.arrived[place]), int(self.admitted[place]))
 
     def __iter__(self) -> Iterator[Stratum]:
@@ -210,7 +232,7 @@ class Tally(Mapping[Stratum, Count]):
         return len(self.strata)
 
     def items(self) -> ItemsView[Stratum, Count]:
-        """At once: one by one, each would be searched for."""
+        """Answers all at once, which is many times as fast as one by one."""
         columns = (column.astype(np.int64).tolist() for column in (self.arrived, self.admitted))
         return dict(zip(self.strata, map(Count, *columns), strict=True)).items()
 
@@ -219,7 +241,7 @@ class Tally(Mapping[Stratum, Count]):
         if isinstance(counts, cls):
             return counts
         columns = np.array(list(counts.values()), dtype=np.float64).reshape(-1, 2).T
-        return cls(tuple(counts), columns[0], columns[1])
+        return cls(Strata(counts), columns[0], columns[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +249,12 @@ class Batch:
     """A micro-batch that has finished.
 
     ``seconds`` is how long it took by the clock. ``work`` is the processor time that its tasks
-    used, where the engine tells (several jobs on one site compete for that), ``overhead`` is the
-    part of ``seconds`` that has nothing to do with tuples, and ``span`` the part between the first
-    tuple and the last, where somebody looked.
+    used, where the engine tells (several streams on one site compete for that). ``overhead`` is
+    the part of ``seconds`` that has nothing to do with tuples. ``span`` is the part between the
+    first tuple and the last, where the gate timed them.
     """
 
-    job: str
+    stream: str
     number: int
     started: float
     seconds: float
@@ -241,13 +263,13 @@ class Batch:
     overhead: float | None = None
     span: float | None = None
     costs: Mapping[Stratum, float] = field(default_factory=dict)
-    """What a tuple of a stratum was measured to cost, where a guard measures."""
+    """Seconds that a guard measured for a tuple of a stratum."""
     clocks: Mapping[str, float] = field(default_factory=dict)
-    """Event times of the newest tuples, of queries that tell."""
+    """The event time of the newest tuple, of queries whose windows go by it."""
     values: Mapping[Stratum, Sequence[float]] = field(default_factory=dict)
-    """A sample of what a query's mean is made of, of queries that ask for it."""
+    """A sample of the values of which a query wants the mean."""
     rates: Mapping[Stratum, float] = field(default_factory=dict)
-    """That were in force, of strata of such queries that were thinned."""
+    """The rates that were in force for the groups of a window."""
 
     @property
     def arrived(self) -> int:
@@ -266,12 +288,12 @@ class Batch:
 class Upcoming:
     """A micro-batch that is about to start. ``arrived`` is None where the source cannot tell."""
 
-    job: str
+    stream: str
     waited: float
-    """Seconds since the job's last batch started: how old the oldest waiting tuple can be."""
+    """Seconds since the stream's last batch started: how old the oldest waiting tuple can be."""
     arrived: int | None = None
     waiting: Tally | None = None
-    """What it consists of, where somebody has looked; nothing of it is admitted yet."""
+    """The strata that wait, where the caller has counted them; none of them is admitted yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,22 +306,18 @@ class CoordinatorNews:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All the controller hears: the time, what finished, what starts, what coordinators said."""
+    """All that the controller hears: the time, what finished, what starts, what others said."""
 
     now: float
     finished: tuple[Batch, ...] = ()
     starting: Upcoming | None = None
     told: Mapping[str, CoordinatorNews] = field(default_factory=dict)
+    """What the coordinator of a query said, by query."""
     shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """What a whole STW of a query's source carries of the query's SIC, where that is known: one
     over all its sources, wherever they are, or, of partial results, what these brought along. The
-    sources that are seen here share evenly unless told."""
+    sources that are seen here share evenly unless the report says otherwise."""
     partial: frozenset[tuple[str, str]] = frozenset()
     """Queries' sources that are partial results of other sites."""
     gone: tuple[str, ...] = ()
-    """Jobs that stopped or failed: their share goes to the others."""
-
-
-def _filled(values: npt.ArrayLike, size: int) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
-    return np.full(size, array) if array.ndim == 0 else array
+    """Streams that stopped or failed: their share goes to the others."""

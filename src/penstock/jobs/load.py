@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock import policy as policies
-from penstock.core.settings import impossible
+from penstock.core.settings import check_timing
 from penstock.documents import Document, read, validate
 from penstock.errors import PenstockError
 from penstock.hints import hint
@@ -51,10 +51,10 @@ def _check(job: Job, document: Document) -> None:
         policies.get(job.policy)
     except PenstockError as error:
         raise document.error(("policy",), str(error)) from None
-    if wrong := impossible(job.interval, job.latency, job.stw):
+    if wrong := check_timing(job.interval, job.latency, job.stw):
         raise document.error((wrong[0],), wrong[1])
     for name, query in job.queries.items():
-        if query.interval and (wrong := impossible(query.interval, job.latency, None)):
+        if query.interval and (wrong := check_timing(query.interval, job.latency, None)):
             raise document.error(("queries", name, "interval"), f"{wrong[0]}: {wrong[1]}")
         if query.ceiling is not None and query.ceiling < query.floor:
             raise document.error(("queries", name, "ceiling"), "lies below the floor")

@@ -1,17 +1,24 @@
-"""Policies, one a file. ``get("balance-sic")`` finds one by its name."""
+"""Policies, one a file. ``get("balance-sic")`` finds one by its name.
+
+A policy is a class with a ``name`` and a method ``rates`` (see ``Policy``) in a module of this
+package; being there is all it takes to be found by name and by the shared checks.
+
+>>> get("uniform").name
+'uniform'
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
+from penstock.core.demand import Policy
 from penstock.errors import PenstockError
 from penstock.hints import hint
-from penstock.policy.base import Policy
 
 __all__ = ["Policy", "available", "get"]
 
 
 def available() -> dict[str, type[Policy]]:
-    """Every policy in this package, by name."""
+    """Answers the class of every policy in this package, by name."""
     found: dict[str, type[Policy]] = {}
     for module in iter_modules(__path__):
         namespace = import_module(f"{__name__}.{module.name}")
@@ -24,6 +31,7 @@ def available() -> dict[str, type[Policy]]:
 
 
 def get(name: str) -> Policy:
+    """Answers the policy of this name, or says which there are."""
     policies = available()
     if name not in policies:
         raise PenstockError(f"unknown policy {name!r}: {hint(name, policies)}")

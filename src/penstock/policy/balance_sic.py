@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 from penstock.policy.water import Fill, Vessels
 
 
@@ -28,7 +29,7 @@ class BalanceSic:
 
 
 def level_out(demand: Demand, capacity: float, amount: str) -> Floats:
-    """Rates that make the queries' ``amount`` ("sic" or "cost") per weight as even as can be."""
+    """Answers rates that make ``amount`` ("sic" or "cost") per weight as even as can be."""
     if demand.total_cost() <= capacity:
         return np.ones(len(demand))
     vessels, queries = Vessels.of(demand), demand.queries
@@ -51,7 +52,7 @@ def level_out(demand: Demand, capacity: float, amount: str) -> Floats:
 
 
 def _serve_floors(vessels: Vessels, demand: Demand, capacity: float) -> Fill:
-    """What costs nothing, then every query's promised SIC, or as much of it as there is."""
+    """Fills what costs nothing, then every query's promised SIC, or as much as there is."""
     queries, free = demand.queries, vessels.free()
     if not (queries.floor > queries.sic).any():
         return free
@@ -66,7 +67,7 @@ def _serve_floors(vessels: Vessels, demand: Demand, capacity: float) -> Fill:
 
 
 def _limits(vessels: Vessels, demand: Demand) -> list[Fill]:
-    """How far each layer may be filled: first up to the ceilings, then past them."""
+    """Answers how far each layer may be filled: first up to the ceilings, then past them."""
     queries = demand.queries
     if not np.isfinite(queries.ceiling).any():
         return [vessels.full()]

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 from penstock.policy.balance_sic import level_out
 
 

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.types import Demand, Filling, Floats
+from penstock.core.demand import Demand, Filling
+from penstock.core.types import Floats
 from penstock.policy.balance_sic import level_out
 from penstock.windows.pace import levels, rates_at
 
@@ -32,5 +33,6 @@ class Concept:
 
 
 def _just_begun(demand: Demand) -> Filling:
+    """Answers windows of which nothing has come but what waits."""
     nothing = np.zeros(len(demand))
     return Filling(nothing, nothing, demand.tuples, np.ones(len(demand)))

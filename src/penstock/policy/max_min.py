@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 from penstock.policy.balance_sic import level_out
 
 

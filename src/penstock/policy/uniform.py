@@ -4,7 +4,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.types import Demand, Floats
+from penstock.core.demand import Demand
+from penstock.core.types import Floats
 
 
 class Uniform:

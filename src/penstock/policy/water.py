@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.core.types import Demand, Floats, Ints
+from penstock.core.demand import Demand
+from penstock.core.types import Floats, Ints
 
-GROUP = 1 << 15
-"""Strata in a group, about; a dozen columns of it fit into a second-level cache."""
-SMALL = 4096
-"""So many layers are simply sorted."""
+GROUP_STRATA = 1 << 15
+"""A group has about so many strata; a dozen columns of it fit into a second-level cache."""
+MOST_SORTED_LAYERS = 4096
+"""Up to so many layers are simply sorted."""
 
 Fill = list[Floats]
 """How full each layer of each group is, from 0 to 1."""
@@ -66,10 +67,10 @@ class Layers:
         )
 
     def groups(self) -> "list[Layers]":
-        """Cut between queries into pieces that fit into a cache."""
-        if self.query.size <= GROUP:
+        """Answers the layers cut between queries into pieces that fit into a cache."""
+        if self.query.size <= GROUP_STRATA:
             return [self]
-        cuts = self.lowest[np.flatnonzero(np.diff(self.lowest // GROUP, prepend=-1))]
+        cuts = self.lowest[np.flatnonzero(np.diff(self.lowest // GROUP_STRATA, prepend=-1))]
         pieces = []
         for start, end in pairwise([*cuts.tolist(), self.query.size]):
             begin = self.first[start]
@@ -88,7 +89,7 @@ class Layers:
         return pieces
 
     def bottom(self, height: Floats, rise: Floats) -> Floats:
-        """Where each layer begins: its query's height, and the layers under it."""
+        """Answers where each layer begins: its query's height, and the layers under it."""
         under = np.cumsum(rise)
         under -= rise
         queries = self.query[self.lowest]
@@ -97,13 +98,14 @@ class Layers:
         return under
 
     def filled_at(self, start: Floats, level: Floats) -> Floats:
-        """How full each layer is when its query's SIC has come from ``start`` to ``level``."""
+        """Answers how full each layer is when its query's SIC rose from ``start`` to ``level``."""
         wanted = level[self.query] - self.bottom(start, self.sic)
         nothing = np.zeros(wanted.size)  # a layer without SIC takes nobody anywhere
         part = np.divide(wanted, self.sic, out=nothing, where=self.sic > 0)
         return np.clip(part, 0.0, 1.0)
 
     def write_rates(self, filled: Floats, rates: Floats) -> None:
+        """Writes each stratum's rate, that of its layer, into ``rates``."""
         if self.first.size < self.order.size:
             filled = np.repeat(filled, _lengths(self.first, self.order.size))
         rates[self.order] = filled
@@ -125,7 +127,7 @@ class Vessels:
         return [np.ones(layers.cost.size) for layers in self.groups]
 
     def free(self) -> Fill:
-        """What costs nothing is admitted before anything else."""
+        """Answers the layers that cost nothing as full: they come before anything else."""
         return [(layers.cost <= 0.0).astype(np.float64) for layers in self.groups]
 
     def filled_at(self, start: Floats, level: Floats) -> Fill:
@@ -138,7 +140,7 @@ class Vessels:
         )
 
     def by_query(self, amount: str, filled: Fill) -> Floats:
-        """The SIC or the cost (by name) of what is filled, for each query."""
+        """Answers the SIC or the cost (by name) of what is filled, for each query."""
         total = np.zeros(self.queries)
         for layers, part in zip(self.groups, filled, strict=True):
             if part.any():
@@ -191,7 +193,7 @@ Ramp = tuple[Floats, Floats, Floats]
 
 
 def ramp(low: Floats, rise: Floats, cost: Floats) -> Ramp:
-    """A layer takes its cost evenly as it rises; one that does not rise takes nothing."""
+    """Answers a ramp: a layer takes its cost evenly as it rises, and nothing if it does not."""
     high = low + rise
     with np.errstate(over="ignore"):
         slope = np.divide(cost, high - low, out=np.zeros(low.size), where=high > low)
@@ -199,7 +201,7 @@ def ramp(low: Floats, rise: Floats, cost: Floats) -> Ramp:
 
 
 def water_level(ramps: Sequence[Ramp], capacity: float) -> float:
-    """The level at which layers, in groups, have taken just the capacity.
+    """Answers the level at which layers, in groups, have taken just the capacity.
 
     The cost is piecewise linear in the level, so the answer is exact once it is
     known between which two ends of layers it lies. Sorting all ends would take longer than
@@ -210,8 +212,8 @@ def water_level(ramps: Sequence[Ramp], capacity: float) -> float:
     # layers that were left out cost `fixed + through · level` inside the bracket
     fixed = through = 0.0
     bottom, top = -np.inf, np.inf
-    while (size := sum(ramp[0].size for ramp in ramps)) > SMALL:
-        step = size // (SMALL // 4)
+    while (size := sum(ramp[0].size for ramp in ramps)) > MOST_SORTED_LAYERS:
+        step = size // (MOST_SORTED_LAYERS // 4)
         sample = _joined([(a[::step], b[::step], c[::step]) for a, b, c in ramps])
         guess = _level_by_sorting(*sample, capacity / step, fixed / step, through / step)
         ends = np.sort(np.concatenate(sample[:2]))
@@ -253,7 +255,7 @@ def _taken(level: float, low: Floats, high: Floats, slope: Floats) -> float:
 
 
 def _share(level: float, low: Floats, high: Floats) -> Floats:
-    """How full each layer is at a level."""
+    """Answers how full each layer is at a level."""
     with np.errstate(over="ignore"):
         part = np.divide(level - low, high - low, out=np.zeros(low.size), where=high > low)
     return np.clip(part, 0.0, 1.0, out=part)
@@ -281,11 +283,10 @@ def _level_by_sorting(
 
 
 def _order(demand: Demand) -> tuple[Ints, npt.NDArray[np.uint64]]:
-    """Strata by query, then by descending SIC per unit of cost; and numbers that are equal where
-    both are.
+    """Answers strata by query and descending SIC per unit of cost, and their ranks.
 
-    Query, value and place are packed into one integer each and sorted by value, which is four
-    times as fast as an argsort.
+    Ranks are equal where both are. Query, value and place are packed into one integer each and
+    sorted by value, which is four times as fast as an argsort.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = (demand.sic / demand.cost).astype(np.float32)
@@ -307,14 +308,17 @@ def _order(demand: Demand) -> tuple[Ints, npt.NDArray[np.uint64]]:
 
 
 def _starts(values: npt.NDArray[Any]) -> Ints:
-    """Where a run of equal values begins."""
+    """Answers where a run of equal values begins."""
     if not values.size:
         return np.empty(0, dtype=np.int64)
     return np.concatenate(([0], np.flatnonzero(values[1:] != values[:-1]) + 1))
 
 
 def _lengths(starts: Ints, end: int) -> Ints:
-    """Of runs, by where they begin; NumPy's own ``diff(append=...)`` takes five times as long."""
+    """Answers how long runs are that begin there.
+
+    NumPy's own ``diff(append=...)`` takes five times as long.
+    """
     lengths = np.empty_like(starts)
     np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
     lengths[-1:] = end - starts[-1:]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.controller import Controller
+from penstock.core.projection import project
 from penstock.core.settings import QueryTerms, Settings
-from penstock.core.standing import project
-from penstock.core.types import Bools, CoordinatorNews, Floats
+from penstock.core.types import Bools, CoordinatorNews, Floats, Strata
 from penstock.errors import PenstockError
 from penstock.policy import get
 from penstock.sim.arrivals import Arrivals
@@ -234,7 +234,9 @@ def _sites(scenario: Scenario, deployed: Deployment) -> list[Site]:
     controller = controller_of(scenario, deployed)
     share = np.where(deployed.partial, 0.0, deployed.work.share[deployed.origin])
     return [
-        Site(deployed.strata[mine], share[mine], deployed.partial[mine], controller, capacity)
+        Site(
+            Strata(deployed.strata[mine]), share[mine], deployed.partial[mine], controller, capacity
+        )
         for mine, capacity in zip(deployed.slices(), deployed.capacity.tolist(), strict=True)
     ]
 
@@ -255,7 +257,7 @@ def controller_of(scenario: Scenario, deployed: Deployment) -> Controller:
         },
     )
     published = scenario.policy == "as-published"
-    return Controller(settings, project_as_published if published else project)
+    return Controller(settings, project=project_as_published if published else project)
 
 
 HEADROOM = 0.99

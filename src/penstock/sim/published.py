@@ -8,12 +8,12 @@ sees it.
 
 import numpy as np
 
-from penstock.core.account import Account, Standing
-from penstock.core.capacity import Forecast
+from penstock.core.account import Account
+from penstock.core.demand import Forecast, Queries
+from penstock.core.projection import Projection
 from penstock.core.settings import Settings
-from penstock.core.standing import Projection
+from penstock.core.standing import Standing
 from penstock.core.state import State
-from penstock.core.types import Queries
 
 
 def project_as_published(
@@ -24,7 +24,7 @@ def project_as_published(
     _now: float,
     _settings: Settings,
 ) -> Projection:
-    """What `projection.project` is to the shared controller; here news has no age."""
+    """What ``projection.project`` is to the shared controller; here news has no age."""
     waiting = standing.tuple_sic * forecast.tuples
     told = np.array(
         [
@@ -34,5 +34,5 @@ def project_as_published(
     )
     less = np.bincount(standing.query, waiting, len(standing.queries))
     return Projection(
-        Queries.of(told - less), standing.tuple_sic, account.index.of_sources(state.partial)
+        Queries.of(told - less), standing.tuple_sic, account.strata.of_sources(state.partial)
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.core.controller import Controller
 from penstock.core.cost import ThreeTermCost
-from penstock.core.state import Job, State
+from penstock.core.state import State, StreamState
 from penstock.core.types import (
     Batch,
     Bools,
@@ -14,18 +14,18 @@ from penstock.core.types import (
     Floats,
     Plan,
     Report,
-    Stratum,
+    Strata,
     Tally,
     Upcoming,
 )
 
-JOB = "site"
+STREAM = "site"
 TRIALS = 40
 
 
 @lru_cache(maxsize=4096)
-def calibrated(tuples: float, capacity: float) -> Job:
-    """A job whose cost model has seen batches of various sizes, as a machine in use has.
+def calibrated(tuples: float, capacity: float) -> StreamState:
+    """A stream whose cost model has seen batches of various sizes, as a machine in use has.
 
     A cold model is careful for a JVM's sake: it takes first batches for slow and tries large ones.
     A simulated machine starts warm; from here on it learns from its own batches.
@@ -34,7 +34,7 @@ def calibrated(tuples: float, capacity: float) -> Job:
     for number in range(TRIALS):
         admitted = tuples * (0.4 + 0.6 * (number % 7) / 6)
         clock = clock.update(admitted / capacity, tuples * (1 + number % 3), admitted)
-    return Job(clock=clock)
+    return StreamState(clock=clock)
 
 
 class Site:
@@ -42,14 +42,14 @@ class Site:
 
     def __init__(
         self,
-        strata: tuple[Stratum, ...],
+        strata: Strata,
         shares: Floats,
         partial: Bools,
         controller: Controller,
         capacity: float,
     ) -> None:
         self.strata, self._controller = strata, controller
-        self._job = calibrated(capacity * controller.settings.interval, capacity)
+        self._stream = calibrated(capacity * controller.settings.interval, capacity)
         self._keys = [(s.query, s.source) for s in strata]
         self._known_shares = shares
         self.partials = slice(int((~partial).sum()), None)
@@ -58,9 +58,7 @@ class Site:
 
     def reset(self) -> None:
         """As after a crash: everything is forgotten but what the machine can do."""
-        self._state = State(jobs={JOB: self._job})
-        self._plan_strata: tuple[Stratum, ...] = ()
-        self._places = np.empty(0, dtype=np.int64)
+        self._state = State(streams={STREAM: self._stream})
         self._finished: tuple[Batch, ...] = ()
         self._number = 0
         self._started: float | None = None
@@ -73,7 +71,7 @@ class Site:
         interval = self._controller.settings.interval
         waited = interval if self._started is None else now - self._started
         tally = Tally(self.strata, waiting, np.zeros(waiting.size))
-        outlook = Upcoming(JOB, waited, int(waiting.sum()), tally)
+        outlook = Upcoming(STREAM, waited, int(waiting.sum()), tally)
         partial = frozenset(self._keys[self.partials]) if self._number == 0 else frozenset()
         report = Report(now, self._finished, outlook, told, self._news_of_shares(shares), partial)
         self._state, plan = self._controller.step(self._state, report)
@@ -84,7 +82,7 @@ class Site:
         """The batch that was decided on last has run."""
         assert self._started is not None
         counts = Tally(self.strata, waiting, admitted)
-        self._finished = (Batch(JOB, self._number, self._started, seconds, counts),)
+        self._finished = (Batch(STREAM, self._number, self._started, seconds, counts),)
         self._number += 1
 
     def _news_of_shares(self, shares: Floats) -> dict[tuple[str, str], float]:
@@ -96,11 +94,8 @@ class Site:
         return news
 
     def _in_order(self, plan: Plan) -> tuple[Floats, Floats]:
-        if plan.strata is not self._plan_strata:
-            place = {stratum: i for i, stratum in enumerate(self.strata)}
-            found = [place[stratum] for stratum in plan.strata]
-            self._plan_strata, self._places = plan.strata, np.array(found, dtype=np.int64)
+        places = self.strata.places(plan.strata)
         rates = np.full(len(self.strata), plan.default_rate)
         worth = np.full(len(self.strata), plan.default_sic)
-        rates[self._places], worth[self._places] = plan.rates, plan.sic
+        rates[places], worth[places] = plan.rates, plan.sic
         return rates, worth

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructType
 
 from penstock import policy as policies
-from penstock.core.settings import QueryTerms
+from penstock.core.settings import QueryTerms, WindowTerms
 from penstock.errors import PenstockError
 from penstock.hints import hint
 from penstock.spark.gate.columns import SIC, WEIGHT, Gate
@@ -114,7 +114,7 @@ def name(query: str | Column) -> str:
     return query
 
 
-def concept(given: Concept, stream: DataFrame) -> Concept:
+def concept(given: WindowTerms, stream: DataFrame) -> Concept:
     """Refused where its columns are not in the stream, or are no numbers and times."""
     if not isinstance(given, Concept):
         raise PenstockError(f"concept: expected ps.Concept(window='5m', ...), found {given!r}")

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.core.controller import Controller
-from penstock.core.settings import Settings, impossible
+from penstock.core.settings import Settings, check_timing
 from penstock.core.state import State
 from penstock.core.types import Batch, Plan, Report
 from penstock.errors import PenstockError
@@ -218,7 +218,7 @@ class Loop:
 
     def set_interval(self, stream: str, seconds: float) -> None:
         """From now on this Spark query starts a batch every so many seconds."""
-        if wrong := impossible(seconds, self.settings.latency, None):
+        if wrong := check_timing(seconds, self.settings.latency, None):
             raise PenstockError(f"{stream}: {wrong[0]}: {wrong[1]}")
         intervals = {**self.settings.intervals, stream: seconds}
         self.settings = replace(self.settings, intervals=intervals)
@@ -255,10 +255,10 @@ class Loop:
     def _begin(self, stream: SparkQuery) -> None:
         """A query's first batch since it was started."""
         self.ledger.open(stream.name, stream.id, stream.planned, len(stream.gates))
-        known = self._state.jobs.get(stream.name)
+        known = self._state.streams.get(stream.name)
         if known is not None and known.batch >= stream.planned:  # of another checkpoint
-            jobs = {**self._state.jobs, stream.name: replace(known, batch=stream.planned - 1)}
-            self._state = replace(self._state, jobs=jobs)
+            streams = {**self._state.streams, stream.name: replace(known, batch=stream.planned - 1)}
+            self._state = replace(self._state, streams=streams)
 
     def _written_down(self, stream: SparkQuery, gate: Gate) -> Shipment:
         """The plan in this gate's terms, written down before the batch runs."""

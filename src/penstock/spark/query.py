@@ -105,7 +105,7 @@ class SparkQuery:
         self._learn_offsets(progress)
         waited = 0.0 if self._last_start is None else progress.started - self._last_start
         batch = Batch(
-            job=self.name,
+            stream=self.name,
             number=progress.batch,
             started=progress.started,
             seconds=progress.seconds,

@@ -28,10 +28,16 @@ from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.report import SiteReport
 from penstock.windows.concept import Concept
+from penstock.windows.in_force import ConceptWindows
 
 _gate_numbers = count()
 NO_TRIGGER = Trigger("processing", 0.0)
 """What a writer has that was told nothing: one batch follows the other."""
+
+
+def concept_controller(settings: Settings) -> Controller:
+    """The controller of a site: the core's, with windows whose groups are promised a share."""
+    return Controller(settings, windows=ConceptWindows())
 
 
 class Site:
@@ -90,7 +96,7 @@ class Site:
         terms: Mapping[str, QueryTerms] | None = None,
         headroom: float = 0.9,
         directory: str | Path | None = None,
-        controller: Callable[[Settings], Controller] = Controller,
+        controller: Callable[[Settings], Controller] = concept_controller,
     ) -> None:
         self.spark = spark
         self._engine = Engine(spark)
@@ -152,13 +158,13 @@ class Site:
             strata=arguments.columns("strata", strata, columns),
             identity=arguments.identity(id, columns),
         )
-        agreed = concept or self.settings.concepts.get(keys.others.query)
+        terms = concept or self.settings.concepts.get(keys.others.query)
         most = arguments.strata_limit(max_strata)
         gate = Gate(
             f"penstock_gate_{next(_gate_numbers)}",
             keys,
             most,
-            agreed and arguments.concept(agreed, stream),
+            None if terms is None else arguments.concept(terms, stream),
         )
         if concept is not None:
             self._loop.settings = self.settings.with_concept(arguments.name(query), concept)

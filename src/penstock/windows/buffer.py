@@ -1,13 +1,13 @@
 """The tuples of the windows that are open, with their groups' frequencies (CoD, section VI).
 
-One buffer for all windows that overlap: a tuple is stored once, in its pane. On arrival each gets
-its *luck*, a number that is even in [0, 1), its group is counted, and the tuples that came together
-are laid by group and luck. When the watermark passes a window's end, the counts are the concept,
-and the tuples whose luck is good enough stand at the beginning of each group: what is shed is not
-even looked at.
+One buffer serves all windows that overlap: it stores a tuple once, in its pane. On arrival each
+tuple gets its *draw*, a random number in [0, 1), its group is counted, and the tuples that came
+together are laid by group and draw. When the watermark passes a window's end, the counts are the
+concept, and the tuples whose draw is low enough stand at the beginning of each group: what is shed
+is not even looked at.
 
-Where a pane would hold more than ``most`` tuples, those of the largest groups with the worst luck
-go: what is left is a reservoir of each group, and a sample of it is one of the whole.
+Where a pane would hold more than ``most`` tuples, those of the largest groups with the highest
+draws go: what is left is a reservoir of each group, and a sample of it is one of the whole.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,29 +34,30 @@ class Chunk:
     sizes: Floats
     """How many tuples of each group came, also of those that are not here any more."""
     key: Floats
-    """Of each tuple, its group (an index into ``names``) plus its luck; ascending."""
+    """Of each tuple, its group (an index into ``names``) plus its draw; ascending."""
     columns: Mapping[str, Column]
 
     @classmethod
-    def of(cls, pane: int, names: Column, luck: Floats, columns: Mapping[str, Column]) -> "Chunk":
+    def of(cls, pane: int, names: Column, draw: Floats, columns: Mapping[str, Column]) -> "Chunk":
         groups, group = np.unique(names, return_inverse=True)
-        key = group + luck
+        key = group + draw
         order = np.argsort(key)
         sizes = np.bincount(group, minlength=groups.size).astype(np.float64)
         ordered = {name: column[order] for name, column in columns.items()}
         return cls(pane, groups, sizes, key[order], ordered)
 
     def below(self, limits: Floats) -> tuple[Ints, Ints]:
-        """Places of tuples whose luck is below their group's limit, and their groups."""
+        """Answers the places and groups of tuples whose draw is below their group's limit."""
         groups = np.arange(self.names.size)
         starts = np.searchsorted(self.key, groups)
         counts = np.searchsorted(self.key, groups + limits) - starts
         skipped = starts - (np.cumsum(counts) - counts)
         return np.arange(counts.sum()) + np.repeat(skipped, counts), np.repeat(groups, counts)
 
-    def only(self, kept: Bools) -> "Chunk":
-        columns = {name: column[kept] for name, column in self.columns.items()}
-        return replace(self, key=self.key[kept], columns=columns)
+    def only(self, some: Bools) -> "Chunk":
+        """Answers the chunk with these tuples; the sizes of its groups stay what they were."""
+        columns = {name: column[some] for name, column in self.columns.items()}
+        return replace(self, key=self.key[some], columns=columns)
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,28 @@ class Staged:
     """A window that is ready to be processed."""
 
     end: float
+    """Seconds since the epoch."""
     names: Column
+    """Its groups."""
     group: Ints
+    """Of each tuple, an index into ``names``."""
     weight: Floats
+    """Of each tuple, how many of its group it stands for."""
     columns: Mapping[str, Column]
     arrived: int
+    """Tuples that came, also those that were shed."""
 
 
 @dataclass(frozen=True)
 class Buffer:
+    """The tuples of all windows that are open. Frozen: each batch makes a new one."""
+
     length: float
+    """Seconds that a window spans."""
     slide: float
+    """Seconds from one window's end to the next one's: a pane."""
     most: int | None = None
-    """Tuples of a pane that are stored."""
+    """The most tuples of a pane that are stored, or None for all."""
     chunks: tuple[Chunk, ...] = ()
     done: float = field(default=-np.inf)
     """The end of the last window that was processed."""
@@ -84,8 +94,8 @@ class Buffer:
     def add(
         self, time: Floats, key: Column, columns: Mapping[str, Column], seed: tuple[int, ...]
     ) -> "Buffer":
-        """With these tuples; those of windows that are over are too late."""
-        luck = np.random.default_rng(seed).random(time.size)
+        """Answers the buffer with these tuples; those of windows that are over are too late."""
+        draw = np.random.default_rng(seed).random(time.size)
         # as Spark does, in whole microseconds: a tenth of a second is no binary fraction
         pane = np.rint(time * 1e6).astype(np.int64) // round(self.slide * 1e6)
         chunks = list(self.chunks)
@@ -93,25 +103,25 @@ class Buffer:
             if number * self.slide + self.length > self.done:
                 mine = np.flatnonzero(pane == number)
                 part = {name: column[mine] for name, column in columns.items()}
-                chunks.append(Chunk.of(number, key[mine], luck[mine], part))
+                chunks.append(Chunk.of(number, key[mine], draw[mine], part))
         return replace(self, chunks=tuple(chunks)).bounded()
 
     def take(self, end: float, shedder: Shedder) -> Staged:
-        """The tuples of a window that are to be processed."""
+        """Answers the tuples of a window that are to be processed."""
         panes = window_panes(end, self.length, self.slide)
         chunks = [chunk for chunk in self.chunks if chunk.pane in panes]
         names, sizes, groups = _concept(chunks)
         limits = shedder.limits(sizes)
         some = [c.below(limits[own]) for c, own in zip(chunks, groups, strict=True)]
-        luck = [c.key[at] - local for c, (at, local) in zip(chunks, some, strict=True)]
+        draw = [c.key[at] - local for c, (at, local) in zip(chunks, some, strict=True)]
         group = np.concatenate([own[at[1]] for own, at in zip(groups, some, strict=True)])
-        chosen = shedder.choose(sizes, group, np.concatenate(luck))
+        chosen = shedder.choose(sizes, group, np.concatenate(draw))
         places = np.split(chosen, np.cumsum([at.size for at, _ in some])[:-1])
-        kept = [at[mine] for (at, _), mine in zip(some, places, strict=True)]
+        taken = [at[mine] for (at, _), mine in zip(some, places, strict=True)]
         group = group[chosen]
         weight = (sizes / np.maximum(np.bincount(group, minlength=sizes.size), 1))[group]
         columns = {
-            name: np.concatenate([c.columns[name][at] for c, at in zip(chunks, kept, strict=True)])
+            name: np.concatenate([c.columns[name][at] for c, at in zip(chunks, taken, strict=True)])
             for name in chunks[0].columns
         }
         return Staged(end, names, group, weight, columns, int(sizes.sum()))
@@ -120,7 +130,7 @@ class Buffer:
         return sum(chunk.key.size for chunk in self.chunks)
 
     def bounded(self) -> "Buffer":
-        """With at most as many tuples a pane as are to be stored."""
+        """Answers the buffer with at most as many tuples a pane as are to be stored."""
         if self.most is None:
             return self
         chunks: list[Chunk] = []
@@ -133,20 +143,20 @@ class Buffer:
 
 
 def window_ends(panes: Iterable[int], length: float, slide: float, done: float) -> list[float]:
-    """The ends after ``done`` of the windows that these panes are part of, in order."""
+    """Answers the ends after ``done`` of the windows that these panes are part of, in order."""
     overlap = round(length / slide)
     ends = {(pane + 1 + later) * slide for pane in panes for later in range(overlap)}
     return sorted(end for end in ends if end > done)
 
 
 def window_panes(end: float, length: float, slide: float) -> range:
-    """The panes of the window that ends there."""
+    """Answers the panes of the window that ends there."""
     after = round(end / slide)
     return range(after - round(length / slide), after)
 
 
 def _concept(chunks: list[Chunk]) -> tuple[Column, Floats, list[Ints]]:
-    """The groups of a window, their sizes, and where among them each chunk's groups are."""
+    """Answers a window's groups, their sizes, and where among them each chunk's groups are."""
     names, place = np.unique(np.concatenate([c.names for c in chunks]), return_inverse=True)
     sizes = np.bincount(place, np.concatenate([c.sizes for c in chunks]), names.size)
     ends = np.cumsum([chunk.names.size for chunk in chunks])
@@ -154,12 +164,12 @@ def _concept(chunks: list[Chunk]) -> tuple[Column, Floats, list[Ints]]:
 
 
 def _thinned(chunks: list[Chunk], most: int) -> list[Chunk]:
-    """The same chunks with so many tuples, or a few more where there are more groups."""
+    """Answers the chunks with so many tuples, or a few more where there are more groups."""
     names, _, groups = _concept(chunks)
     local = [np.floor(chunk.key).astype(np.int64) for chunk in chunks]
     group = np.concatenate([own[at] for own, at in zip(groups, local, strict=True)])
-    luck = np.concatenate([c.key - at for c, at in zip(chunks, local, strict=True)])
+    draw = np.concatenate([c.key - at for c, at in zip(chunks, local, strict=True)])
     here = np.bincount(group, minlength=names.size).astype(np.float64)
-    kept = shed(group, np.minimum(here, quota.level(here, float(most))), luck)
-    parts = np.split(kept, np.cumsum([chunk.key.size for chunk in chunks])[:-1])
+    stay = shed(group, np.minimum(here, quota.level(here, float(most))), draw)
+    parts = np.split(stay, np.cumsum([chunk.key.size for chunk in chunks])[:-1])
     return [chunk.only(part) for chunk, part in zip(chunks, parts, strict=True)]

@@ -11,13 +11,16 @@ from penstock.units import as_share, seconds
 class Concept:
     """Windows of ``window`` length, one every ``slide``; a tumbling one unless told.
 
-    ``by`` says how groups share what is kept: "equal" quotas as CoD has them, or "neyman", in
-    proportion to the spread of ``value``. Without more, the budget is what the site's policy
-    gives the query. ``keep`` is a budget of one's own: the share of each window, at most. ``error``
-    asks instead for as many tuples as bring the mean of ``value`` of each group within that
-    relative error, at that ``confidence``. ``time`` is an event-time column that tells which
+    ``by`` says how groups share what is admitted: "equal" quotas as CoD has them, or "neyman", in
+    proportion to the spread of ``value``. The site's policy gives the query its budget. With
+    ``keep`` the query has a budget of its own beside it: the share of each window, at most.
+    ``error`` asks instead for as many tuples as bring the mean of ``value`` of each group within
+    that relative error, at that ``confidence``. ``time`` is an event-time column that tells which
     window a tuple belongs to; without it, windows are of arrival time. ``join`` says that the
     query joins its sources on the groups, so that a group counts that is in several of them.
+
+    >>> Concept("1m", slide="10s", keep="5 %").kept_share
+    0.05
     """
 
     window: float | str
@@ -32,31 +35,41 @@ class Concept:
 
     def __post_init__(self) -> None:
         if self.length <= 0 or self.pane <= 0:
-            raise PenstockError("concept: window and slide must be longer than 0, such as '5m'")
+            raise PenstockError(
+                "concept: window and slide must be longer than 0, such as '5m'; "
+                f"got {self.window!r} and {self.slide!r}"
+            )
         panes = self.length / self.pane
         if abs(panes - round(panes)) > 1e-9:
             raise PenstockError(
-                f"concept: a window of {self.window} is no multiple of its slide {self.slide}"
+                "concept: window must be a multiple of slide, such as '10m' of '5m'; "
+                f"got {self.window!r} and {self.slide!r}"
             )
         if self.by not in ("equal", "neyman"):
-            raise PenstockError(f"concept: by is 'equal' or 'neyman', not {self.by!r}")
+            raise PenstockError(f"concept: by must be 'equal' or 'neyman'; got {self.by!r}")
         for name, share in (("keep", self.kept_share), ("error", self.bound)):
             if share is not None and not 0.0 < share <= 1.0:
-                raise PenstockError(f"concept: {name} lies between 0 and 1 or 0 % and 100 %")
+                raise PenstockError(
+                    f"concept: {name} must be a share above 0 and at most 1, such as 0.05 or "
+                    f"'5 %'; got {getattr(self, name)!r}"
+                )
         if not 0.0 < self.confidence < 1.0:
             raise PenstockError(
-                f"concept: confidence is a share such as 0.95, not {self.confidence}"
+                f"concept: confidence must lie between 0 and 1, such as 0.95; got {self.confidence}"
             )
         if self.value is None and (self.error is not None or self.by == "neyman"):
             raise PenstockError(
-                "concept: error and by='neyman' need value='...', the column whose mean matters"
+                "concept: value must be given with error and with by='neyman', such as 'fare', "
+                "the column whose mean matters; got none"
             )
         if self.error is not None and self.keep is not None:
-            raise PenstockError("concept: give keep or error, not both")
+            raise PenstockError(
+                "concept: keep and error must not be given both, since each sets the budget"
+            )
 
     @property
     def length(self) -> float:
-        """Of a window, in seconds."""
+        """The seconds that a window spans."""
         return _seconds("window", self.window)
 
     @property
@@ -66,10 +79,12 @@ class Concept:
 
     @property
     def kept_share(self) -> float | None:
+        """``keep`` as a number."""
         return _share("keep", self.keep)
 
     @property
     def bound(self) -> float | None:
+        """``error`` as a number."""
         return _share("error", self.error)
 
 

@@ -2,7 +2,7 @@
 
 Each key gets the same quota on both streams, and the two samples are independent. The number of
 joined pairs of a key is then estimated by ``(k_a / r_a) (k_b / r_b)``, whose relative variance is
-about ``1/k_a - 1/n_a + 1/k_b - 1/n_b``: least, for what is kept, with equal quotas. Correlated
+about ``1/k_a - 1/n_a + 1/k_b - 1/n_b``: least, for what is admitted, with equal quotas. Correlated
 sampling, by a hash of the key, keeps whole keys or nothing of them. It is the better choice for
 the size of the whole join; but here each key is a result, and a key that is missing is all wrong.
 
@@ -16,14 +16,14 @@ import numpy as np
 
 from penstock.core.types import Floats, Stratum
 
-HASTE = 4
-"""A key that will come at all has come by now with a chance of ``1 - (1 - passed) ** HASTE``."""
-ALONE = 0.02
+KEY_COMES_EXPONENT = 4
+"""A key that comes at all has come by now with the chance ``1 - (1 - passed) ** exponent``."""
+LONE_KEY_QUOTA_SHARE = 0.02
 """The share of a quota that a key on one stream keeps: law 10."""
 
 
 def matched(strata: tuple[Stratum, ...], arrived: Floats, passed: float) -> Floats:
-    """The most that a group may have of a quota; no limit for a key that is on both streams."""
+    """Answers the most that a group may have of a quota; no limit for a key on both streams."""
     on = Counter(s.group for s, n in zip(strata, arrived.tolist(), strict=True) if n > 0)
     alone = np.array([on[s.group] == 1 and n > 0 for s, n in zip(strata, arrived, strict=True)])
-    return np.where(alone, max((1.0 - passed) ** HASTE, ALONE), np.inf)
+    return np.where(alone, max((1.0 - passed) ** KEY_COMES_EXPONENT, LONE_KEY_QUOTA_SHARE), np.inf)

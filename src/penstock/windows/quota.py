@@ -11,48 +11,50 @@ import numpy as np
 
 from penstock.core.types import Floats
 
-UNSURE = 2.0
+UNSURE_VALUES = 2.0
 """The spread of a group of so many values counts as much as that of all groups together."""
 
 
 def z(confidence: float) -> float:
+    """Answers how many standard errors an interval of this confidence has on either side."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 def spread(count: Floats, mean: Floats, squares: Floats, caution: float = 0.0) -> Floats:
-    """The relative standard deviation of each group, from few values: drawn towards all groups'.
+    """Answers the relative standard deviation of each group, drawn towards that of all groups.
 
-    ``squares`` are summed about the group's own mean. A group of which nothing is known is taken
-    to be like the others. ``caution`` adds so many standard errors, or about: of a bounded error
-    one wants to be sure.
+    Groups have few values. ``squares`` are summed about the group's own mean. A group of which
+    nothing is known is taken to be like the others. ``caution`` adds so many standard errors, or
+    about: of a bounded error one wants to be sure.
     """
     sure = count > 1
     scale = np.where(np.abs(mean) > 0, np.abs(mean), 1.0)
     relative = np.where(sure, squares / scale**2, 0.0)
     freedom = np.where(sure, count - 1, 0.0)
     pooled = float(relative.sum() / freedom.sum()) if freedom.sum() > 0 else 1.0
-    known = freedom + UNSURE
+    known = freedom + UNSURE_VALUES
     margin = 1.0 + caution / np.sqrt(known)
-    return np.asarray(margin * np.sqrt((relative + UNSURE * pooled) / known))
+    return np.asarray(margin * np.sqrt((relative + UNSURE_VALUES * pooled) / known))
 
 
 def neyman(relative_spread: Floats) -> Floats:
-    """Shares of a quota, 1 on average: ``n_g ∝ σ_g``, since every group's error counts alike."""
+    """Answers shares of a quota, 1 on average: ``n_g ∝ σ_g``; every group's error counts alike."""
     mean = float(relative_spread.mean()) if relative_spread.size else 0.0
     return relative_spread / mean if mean > 0 else np.ones(relative_spread.size)
 
 
 def allowed(relative_spread: Floats, total: Floats, error: float, confidence: float) -> Floats:
-    """How much of each group may go such that its mean stays within ``error`` (Babcock et al.).
+    """Answers how much of each group may go such that its mean stays within ``error``.
 
-    N tuples of which each batch's n_b are kept at a rate r_b have a mean whose relative variance is
-    ``cv² / N² · Σ n_b (1 / r_b - 1)``. The answer is the most that the sum may come to.
+    (Babcock et al.) N tuples of which each batch's n_b are admitted at a rate r_b have a mean
+    whose relative variance is ``cv² / N² · Σ n_b (1 / r_b - 1)``. The answer is the most that the
+    sum may come to.
     """
     return np.asarray((total * error / (z(confidence) * np.maximum(relative_spread, 1e-9))) ** 2)
 
 
 def level(total: Floats, budget: float) -> float:
-    """The quota q with ``Σ min(N_g, q) = budget``: the oracle's, who knows the whole window.
+    """Answers the quota q with ``Σ min(N_g, q) = budget``, for who knows the whole window.
 
     >>> level(np.array([1.0, 10.0, 10.0]), 9.0)
     4.0

@@ -1,9 +1,10 @@
 """What is known of a query's window while it fills.
 
-Windows are cut into panes of one slide. For a window that ends with the current pane: how many
-tuples of each group came and were kept, exactly for the heaviest groups; the others are a lump,
-since a group is only thinned when it is heavy. And what is to be expected of the rest of the
-pane: so many tuples, by when in the pane they usually come, mixed like those that came so far.
+Windows are cut into panes of one slide. Of a window that ends with the current pane, a ``Window``
+knows how many tuples of each group came and were admitted. It counts the heaviest groups one by
+one and all others together, since a group is only thinned when it is heavy. Of the rest of the
+pane it expects so many tuples, by when in the pane they usually come, mixed like those that came
+so far.
 
 The pane before is a mere starting point. It counts as much as a thirtieth of a pane, and once a
 batch of this pane was seen, for no group that was not in it: concepts drift.
@@ -14,34 +15,37 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.core.account import Account, Index
-from penstock.core.types import OTHERS, Count, Filling, Floats, Stratum
+from penstock.core.account import Account
+from penstock.core.demand import Filling
+from penstock.core.types import OTHER_GROUPS, Count, Floats, Strata, Stratum
 from penstock.windows.concept import Concept
 from penstock.windows.join import matched
 from penstock.windows.moments import Moments
 
-STARTING_POINT = 1 / 30
-"""What the pane before counts, in panes, for the mix of groups."""
-SCALE = 0.05
-"""What it counts, in panes, for how many tuples there will be."""
+MIX_OF_LAST_PANE_PANES = 1 / 30
+"""What the pane before counts for the mix of groups."""
+VOLUME_OF_LAST_PANE_PANES = 0.05
+"""What the pane before counts for how many tuples there will be."""
 MOST_GROUPS = 10_000
 """Groups that are counted one by one."""
-POINTS = 64
-"""The pane's volume over time is remembered at so many."""
-GENEROUS = 1e6
+VOLUME_POINTS = 64
+"""The points in a pane at which its volume is remembered."""
+NEW_GROUP_QUOTA_SHARE = 1e6
 """The share of a quota of a group that is new: admitted whole while there is any budget."""
 
 
 def _nothing() -> Floats:
-    return np.zeros(POINTS)
+    return np.zeros(VOLUME_POINTS)
 
 
 @dataclass(frozen=True)
 class Window:
+    """One query's windows, as far as they have filled. Frozen: each batch makes a new one."""
+
     concept: Concept
     panes: Account
     losses: Account
-    """As ``panes``, with the variance ``n (1/r - 1)`` of a batch in the place of what was kept."""
+    """As ``panes``, with the variance ``n (1/r - 1)`` of a batch in the place of admissions."""
     before: Mapping[Stratum, float] = field(default_factory=dict)
     """The last pane's heaviest groups, as shares of it."""
     volume_before: Floats = field(default_factory=_nothing)
@@ -65,11 +69,11 @@ class Window:
         values: Mapping[Stratum, Iterable[float]] | None = None,
         rates: Mapping[Stratum, float] | None = None,
     ) -> "Window":
-        """With a batch whose newest tuple is of time ``clock``, some values of its groups, and the
-        rates of those that were thinned.
+        """Answers the window with a batch whose newest tuple is of time ``clock``.
 
+        ``values`` are some values of its groups, ``rates`` those of the groups that were thinned.
         Where time goes back by a whole window, a single tuple with a wrong time had moved it, or
-        the stream begins again: so does this.
+        the stream begins again: then the window begins again, too.
         """
         if clock < self.clock - self.concept.length:
             return Window.of(self.concept).record(clock, counts, values, rates)
@@ -96,7 +100,7 @@ class Window:
         )
 
     def at(self, time: float) -> "Window":
-        """As it is when the clock has come to ``time``: maybe in a new pane."""
+        """Answers the window when the clock has come to ``time``, maybe in a new pane."""
         number = int(time // self.concept.pane)
         if not self.panes.ring.shape[0]:
             return replace(
@@ -121,45 +125,44 @@ class Window:
         )
 
     def ahead(self) -> float:
-        """The time of the next batch, if time goes on as it did of late."""
+        """Answers the time of the next batch, if time goes on as it did of late."""
         return self.clock + self.step
 
     @property
     def groups(self) -> tuple[Stratum, ...]:
-        """All that are counted one by one, and the lump."""
+        """The groups that are counted one by one, and the one for all others."""
         return tuple(dict.fromkeys((*self.panes.strata, *self._starting_point())))
 
     def rest(self) -> float:
-        """Tuples that are still to come in this pane."""
+        """Answers how many tuples are still to come in this pane."""
         known, passed = float(self.volume_before.sum()), self._passed()
         if known == 0.0 and passed <= 0.0:
             return 0.0
-        weight = SCALE if known else 0.0
+        weight = VOLUME_OF_LAST_PANE_PANES if known else 0.0
         total = (self.volume.sum() + weight * known) / (passed + weight)
         return float(total * (1.0 - passed))
 
     def filling(self, strata: tuple[Stratum, ...]) -> tuple[Filling, Floats]:
-        """Of these strata; and the share that each has of what is to come."""
-        places = {stratum: place for place, stratum in enumerate(self.panes.strata)}
-        place = np.array([places.get(stratum, -1) for stratum in strata], dtype=np.int64)
-        arrived, kept, pane = (
+        """Answers how far these strata have filled, and the share of each in what is to come."""
+        place = np.array([self.panes.strata.place(s) for s in strata], dtype=np.int64)
+        arrived, admitted, pane = (
             np.append(counts, 0.0)[place]
             for counts in (self.panes.arrived(), self.panes.admitted(), self._of_pane())
         )
         start = self._starting_point()
         seen, rest = float(self.volume.sum()), self.rest()
-        extra = STARTING_POINT * (seen + rest)
+        extra = MIX_OF_LAST_PANE_PANES * (seen + rest)
         expected = pane + extra * np.array([start.get(stratum, 0.0) for stratum in strata])
         shares = expected / max(seen + extra, 1e-12)
-        share = np.where((place < 0) & (expected == 0), GENEROUS, 1.0)
-        lump = np.array([stratum.group == OTHERS for stratum in strata], dtype=np.bool_)
-        share[lump] = np.maximum(arrived + rest * shares, 1.0)[lump]  # as many groups as tuples
+        share = np.where((place < 0) & (expected == 0), NEW_GROUP_QUOTA_SHARE, 1.0)
+        others = np.array([stratum.group == OTHER_GROUPS for stratum in strata], dtype=np.bool_)
+        share[others] = np.maximum(arrived + rest * shares, 1.0)[others]  # each a group, perhaps
         if self.concept.join:
             share = np.minimum(share, matched(strata, arrived, self._passed()))
-        return Filling(arrived, kept, rest * shares, share), shares
+        return Filling(arrived, admitted, rest * shares, share), shares
 
     def lost(self, strata: tuple[Stratum, ...]) -> Floats:
-        """The variance that thinning has cost each group's count so far."""
+        """Answers the variance that thinning has cost each group's count so far."""
         found = dict(zip(self.losses.strata, self.losses.admitted().tolist(), strict=True))
         return np.array([found.get(stratum, 0.0) for stratum in strata])
 
@@ -169,16 +172,16 @@ class Window:
         return {s: self.before[s] for s in self.panes.strata if s in self.before}
 
     def _of_pane(self) -> Floats:
-        """Arrivals of each group in the current pane."""
+        """Answers the arrivals of each group in the current pane."""
         ring = self.panes.ring
         return ring[self.panes.slot % self.panes.slots, 0] if ring.shape[0] else np.zeros(0)
 
     def _point(self, time: float) -> int:
         part = time / self.concept.pane % 1.0
-        return min(int(part * POINTS), POINTS - 1)
+        return min(int(part * VOLUME_POINTS), VOLUME_POINTS - 1)
 
     def _passed(self) -> float:
-        """The part of the pane's tuples that have come, by how it was in the last one."""
+        """Answers which part of the pane's tuples has come, by how it was in the last one."""
         if not self.volume.any():
             return 0.0
         if self.volume_before.any():
@@ -188,9 +191,9 @@ class Window:
 
 
 def _heaviest(panes: Account) -> Account:
+    """Answers the account with so many groups that memory is bounded."""
     if len(panes.strata) <= MOST_GROUPS:
         return panes
     keep = np.sort(np.argsort(-panes.arrived(), kind="stable")[: MOST_GROUPS * 3 // 4])
-    strata = tuple(panes.strata[place] for place in keep.tolist())
-    index, ring = Index.of(strata), panes.ring[:, :, keep]
-    return replace(panes, index=index, ring=ring, since=panes.since[keep])
+    strata = Strata(panes.strata[place] for place in keep.tolist())
+    return replace(panes, strata=strata, ring=panes.ring[:, :, keep], since=panes.since[keep])

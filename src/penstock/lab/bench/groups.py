@@ -43,7 +43,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
         def watch() -> None:
             (gate,) = site._gates.values()
-            windows = site._state.windows.get("q")
+            windows = site._state.windows
             seen.append(
                 {
                     "megabytes": _resident(),

@@ -16,16 +16,15 @@ controllers:
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.core.capacity import Capacity
-from penstock.core.controller import Controller
-from penstock.core.cost import DisspCost, ThreeTermCost
-from penstock.core.state import Job, State
+from penstock.core.cost import WARM_UP_SHARES, DisspCost
+from penstock.core.state import StreamState
 from penstock.core.types import Upcoming
 from penstock.lab.bench import harness as h
 from penstock.lab.bench.guard import busy
@@ -51,33 +50,61 @@ def work(row: Mapping[str, Any]) -> float:
 
 
 @dataclass(frozen=True)
-class AverageCost(ThreeTermCost):
-    """DISSP, equation 5.2, where Penstock's controller expects its own model."""
+class AverageCost:
+    """DISSP, equation 5.2, as a cost model of Penstock's controller: every tuple costs the same.
+
+    As in Penstock's own model, only a part of the times of the first batches is believed.
+    """
 
     average: DisspCost = field(default_factory=DisspCost)
+    batches: int = 0
 
-    def _learnt(
-        self, seconds: float, arrived: float, admitted: float, overhead: float | None
-    ) -> ThreeTermCost:
-        del overhead
-        average = self.average.update(seconds, admitted)
-        heard = replace(self, average=average, batches=self.batches + 1)
-        heard = replace(heard, terms=np.array([0.0, 0.0, average.per_tuple]))
-        return heard._remember(seconds, arrived, admitted)
+    @property
+    def known(self) -> bool:
+        return self.batches > 0
+
+    @property
+    def cold(self) -> bool:
+        return self.batches < len(WARM_UP_SHARES)
+
+    @property
+    def admitting(self) -> float:
+        return self.average.per_tuple
+
+    @property
+    def largest(self) -> float:
+        return max((tuples for _, tuples in self.average.seen), default=0.0)
+
+    def seconds(self, arrived: float, admitted: float) -> float:
+        del arrived  # it does not tell what is shed from what costs nothing
+        return self.admitting * admitted
+
+    def update(
+        self,
+        seconds: float,
+        arrived: float,
+        admitted: float,
+        overhead: float | None = None,
+        span: float | None = None,
+    ) -> Self:
+        del arrived, overhead, span
+        share = WARM_UP_SHARES[self.batches] if self.cold else 1.0
+        average = self.average.update(seconds * share, admitted)
+        return replace(self, average=average, batches=self.batches + 1)
+
+    def informed(self, admitting: float) -> Self:
+        del admitting  # here no guard tells
+        return self
 
 
 class AsManyAsFit(Capacity):
     """DISSP, equation 5.3: a batch's budget is for its tuples, however late they are."""
 
-    def spare(self, name: str, job: Job, expected: float, starting: Upcoming | None) -> float:
-        del job, expected, starting
+    def spare(
+        self, name: str, stream: StreamState, expected: float, starting: Upcoming | None
+    ) -> float:
+        del stream, expected, starting
         return self.settings.budget_of(name) * self.settings.headroom
-
-
-class Published(Controller):
-    @property
-    def _capacity(self) -> Capacity:
-        return AsManyAsFit(self.settings)
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
@@ -114,10 +141,9 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
     with Site(spark, interval=h.INTERVAL, latency=LATENCY_SECONDS) as site:
         gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
         gates = list(site._gates.values()) if knows == "learnt costs" else []
-        if not gates:
-            site._state = State(jobs={"both": Job(clock=AverageCost())})
-        if knows == "average cost":
-            site._controller = Published
+        if knows != "learnt costs":
+            capacity = AsManyAsFit if knows == "average cost" else Capacity
+            site._controller = replace(site._controller, cost=AverageCost(), capacity=capacity)
         # the guard itself sheds nothing here: it only says what tuples cost
         guarded = site._guards.add(gated, work, gates, key="query", wait="1h", inputs=["query"])
         query = h.run_for(

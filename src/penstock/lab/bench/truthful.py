@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.core.account import Account
-from penstock.core.types import Count, Plan, Stratum
+from penstock.core.types import Count, Plan, Strata, Stratum
 from penstock.lab.bench import harness as h
 from penstock.sources.generators import Keyed
 from penstock.sources.replay import replay
@@ -139,7 +139,7 @@ def run_coverage(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     rates = rng.uniform(0.05, 0.5, keys)
     stream = h.readings(spark, rows_a_second, keys=keys, skew=0.3)
     gate = Gate("penstock_covered", Keys("q", "s", (sf.col("key"),), (sf.col("_offset"),)), 1000)
-    plan = Plan(1, tuple(strata), rates, np.full(keys, 1e-6), 0.2, 1e-6)
+    plan = Plan(1, Strata(strata), rates, np.full(keys, 1e-6), 0.2, 1e-6)
     wire = Wire(spark, lambda: gate.shipment(plan, counting=True))
     wire.publish(gate.shipment(plan, counting=True))
 

@@ -9,7 +9,9 @@ from penstock.core.settings import QueryTerms, Settings
 from penstock.core.state import State
 from penstock.core.types import Batch, Count, Floats, Ints, Plan, Report, Stratum, Upcoming
 from penstock.lab.cod.recorded import Kept, Stream
+from penstock.policy import get
 from penstock.windows.concept import Concept
+from penstock.windows.in_force import ConceptWindows
 
 QUERY, SOURCE = "q", "s"
 
@@ -18,8 +20,8 @@ def one_pass(
     stream: Stream, concept: Concept, seed: int = 0, batches: int = 60, values: int = 2000
 ) -> Kept:
     """Event-time windows, about so many batches a pane; a sample of values where one is asked."""
-    settings = Settings(terms={QUERY: QueryTerms(concept=concept)})
-    steps = _Steps(Controller(settings))
+    settings = Settings(policy=get("balance-sic"), terms={QUERY: QueryTerms(concept=concept)})
+    steps = _Steps(Controller(settings, windows=ConceptWindows()))
     return _through(stream, steps.plan, steps.hear, seed, batches, values if concept.value else 0)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.types import OTHERS, Count, Plan, Stratum, Tally
+from penstock.core.types import Count, Plan, Strata, Stratum, Tally
 from penstock.spark.gate.keys import SEPARATOR, Keys
 from penstock.spark.gate.strata import KnownStrata
 from penstock.spark.gate.window_metrics import MOST_VALUES, newest, values_of
@@ -56,10 +56,10 @@ class PlanCodec:
 
     def encode(self, plan: Plan, *, counting: bool) -> Shipment:
         """The plan in this gate's terms; ``counting`` keeps an open gate from looking away."""
-        place = {stratum: i for i, stratum in enumerate(plan.strata)}
-        self._strata.make_room(place)
-        table, strata = self._strata.list(plan.version, self._listed(place))
-        known = [place.get(stratum, -1) for stratum in strata]
+        self._strata.make_room(plan.strata)
+        strata = self._listed(plan.strata)
+        table = self._strata.list(plan.version, strata)
+        known = plan.strata.places(strata)
         default = plan.default_of(self._keys.others.query)
         rates = np.append(plan.rates, default)[known]
         sic = np.append(plan.sic, plan.default_sic)[known]
@@ -78,12 +78,12 @@ class PlanCodec:
             look=int(thresholds(np.array([look]))[0]),
         )
 
-    def _listed(self, planned: Mapping[Stratum, int]) -> tuple[Stratum, ...]:
+    def _listed(self, planned: Strata) -> Strata:
         """All strata that the gate knows; of the groups of a window, those that are planned."""
         known = self._strata.fingerprints
         if self._concept is None or self._keys.only:
-            return tuple(known)
-        return tuple(stratum for stratum in planned if stratum in known)
+            return Strata(known)
+        return Strata(stratum for stratum in planned if stratum in known)
 
     # --- back -----------------------------------------------------------------------------------
 
@@ -153,11 +153,6 @@ class PlanCodec:
             for counted in (seen, seen * (numbers % 2))
         )
         return Tally(strata, arrived, admitted)
-
-
-def is_not_told_apart(stratum: Stratum) -> bool:
-    """Whether a stratum stands for tuples whose group nobody knows."""
-    return stratum.group == OTHERS
 
 
 def _signed(unsigned: int) -> int:

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from penstock.core.types import OTHERS, Stratum
+from penstock.core.types import OTHER_GROUPS, Stratum
 
 SEPARATOR = "\x1f"
 SALT = 0x5EED
@@ -46,7 +46,7 @@ class Keys:
     def others(self) -> Stratum:
         """Stands for tuples that were not told apart; a name that is a column is left empty."""
         query, source = (n if isinstance(n, str) else "" for n in (self.query, self.source))
-        return Stratum(query, source, OTHERS)
+        return Stratum(query, source, OTHER_GROUPS)
 
     def may_be(self, stratum: Stratum) -> bool:
         """Whether tuples of this stream can be counted for it."""

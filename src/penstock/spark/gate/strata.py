@@ -1,11 +1,11 @@
 """The strata that a gate knows, and the tables of them that it has sent."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
 import numpy as np
 
-from penstock.core.types import Stratum
+from penstock.core.types import Strata, Stratum
 from penstock.spark.gate.table import Table
 
 Value = TypeVar("Value")
@@ -24,7 +24,7 @@ class KnownStrata:
         self.most = most
         self.fingerprints: dict[Stratum, int] = {}
         """In the order of their ordinals."""
-        self._listed: dict[int, tuple[Table, tuple[Stratum, ...]]] = {}
+        self._listed: dict[int, tuple[Table, Strata]] = {}
         """By version of a plan: the table, and its strata by ordinal."""
 
     def meet(self, stratum: Stratum, fingerprint: int) -> None:
@@ -32,38 +32,36 @@ class KnownStrata:
         if stratum not in self.fingerprints and len(self.fingerprints) < self.most:
             self.fingerprints[stratum] = fingerprint
 
-    def make_room(self, alive: Mapping[Stratum, int]) -> None:
+    def make_room(self, alive: Strata) -> None:
         """Forgets, when there is no room for new strata, those that are no longer accounted for."""
         if len(self.fingerprints) >= self.most:
             kept = {s: f for s, f in self.fingerprints.items() if s in alive}
             if len(kept) < len(self.fingerprints):
                 self.fingerprints = kept
 
-    def list(self, version: int, strata: Iterable[Stratum]) -> tuple[Table, tuple[Stratum, ...]]:
+    def list(self, version: int, strata: Strata) -> Table:
         """The table of these strata, remembered under a plan's version.
 
         It is the table before, the same object, unless the strata have changed.
         """
-        listed = tuple(strata)
-        table: Table | None = None
         if self._listed:
-            last, known = next(reversed(self._listed.values()))
-            if known == listed:
-                table, listed = last, known
-        if table is None:
-            keys = (self.fingerprints[stratum] for stratum in listed)
-            table = Table.of(np.fromiter(keys, dtype=np.int64, count=len(listed)))
-        self._remember(version, table, listed)
-        return table, listed
+            table, known = next(reversed(self._listed.values()))
+            if known == strata:
+                self._remember(version, table, strata)
+                return table
+        keys = (self.fingerprints[stratum] for stratum in strata)
+        table = Table.of(np.fromiter(keys, dtype=np.int64, count=len(strata)))
+        self._remember(version, table, strata)
+        return table
 
-    def listed(self, version: int) -> tuple[Table, tuple[Stratum, ...]]:
+    def listed(self, version: int) -> tuple[Table, Strata]:
         """The table that went with a plan, and its strata; raises KeyError for one of long ago."""
         return self._listed[version]
 
     def recall(self, version: int, table: Table, fingerprints: Mapping[Stratum, int]) -> None:
         """Takes over what a gate knew before its driver was started again."""
         self.fingerprints = dict(fingerprints)
-        self._remember(version, table, tuple(fingerprints))
+        self._remember(version, table, Strata(fingerprints))
 
     def by_stratum(self, values: Mapping[int, Value]) -> dict[Stratum, Value]:
         """What is known by fingerprint, by the strata that have these fingerprints."""
@@ -72,7 +70,7 @@ class KnownStrata:
     def by_fingerprint(self) -> dict[int, Stratum]:
         return {fingerprint: stratum for stratum, fingerprint in self.fingerprints.items()}
 
-    def _remember(self, version: int, table: Table, strata: tuple[Stratum, ...]) -> None:
+    def _remember(self, version: int, table: Table, strata: Strata) -> None:
         self._listed.pop(version, None)
         self._listed[version] = (table, strata)
         while len(self._listed) > TABLES_REMEMBERED:

@@ -36,7 +36,7 @@ class Totals:
         lost = {} if guarded is gated else _by_query(guarded)
         for query, (arrived, admitted) in _by_query(gated).items():
             if arrived:
-                totals = self.queries.setdefault(query, QueryTotals(gated.job))
+                totals = self.queries.setdefault(query, QueryTotals(gated.stream))
                 totals.arrived += arrived
                 totals.admitted += admitted
                 totals.lost_in_guards += admitted - lost.get(query, (0, admitted))[1]
@@ -98,12 +98,13 @@ def _by_query(batch: Batch) -> dict[str, tuple[int, int]]:
 
 def _capacity(name: str, settings: Settings, state: State) -> float:
     """Tuples a second that a query could admit now, if it had the site to itself."""
-    job = state.jobs.get(name)
-    if job is None or job.clock.admitting <= 0:
+    stream = state.streams.get(name)
+    if stream is None or stream.clock.admitting <= 0:
         return 0.0
     period = max(settings.interval_of(name), settings.budget_of(name))
-    spare = settings.budget_of(name) * settings.headroom - job.clock.seconds(job.rate * period, 0.0)
-    return max(spare, 0.0) / job.clock.admitting / period
+    planned = settings.budget_of(name) * settings.headroom
+    spare = planned - stream.clock.seconds(stream.rate * period, 0.0)
+    return max(spare, 0.0) / stream.clock.admitting / period
 
 
 def _utilisation(streams: Iterable[SparkQuery]) -> float:
