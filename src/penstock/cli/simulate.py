@@ -3,13 +3,13 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 from penstock.cli.terminal import progress_bar
 from penstock.errors import PenstockError
+from penstock.plots import Plot, draw
 from penstock.sim.engine import Simulation
 from penstock.sim.measure import Outcome
-from penstock.sim.plots import plots_of_answer, plots_of_run
+from penstock.sim.run_plots import plots_of_answer, plots_of_run
 from penstock.sim.scenario import load
 from penstock.sim.what_if import Answer, Question, ask
 
@@ -104,11 +104,9 @@ def _verdict(answer: Answer) -> str:
     }[answer.question.dial]
 
 
-def _write_plots(plots: list[Any], directory: Path | None) -> None:
+def _write_plots(plots: list[Plot], directory: Path | None) -> None:
     if directory is None:
         return
-    from penstock.lab.publish import draw
-
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

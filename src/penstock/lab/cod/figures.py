@@ -23,7 +23,8 @@ from penstock.lab.cod.recorded import Stream
 from penstock.lab.cod.scores import joined_errors, score
 from penstock.lab.cod.trial import one_pass
 from penstock.lab.cod.two_pass import as_before, uniform
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.plots import Line, Plot
 from penstock.windows.concept import Concept
 
 ACCURACY = (
@@ -102,7 +103,7 @@ class Cod:
                 )
             )
         columns = ("data", "groups a window", "overlap", "distance")
-        result.tables.append(Table("Figure 2: from one window to the next", columns, rows))
+        result.tables.append(ResultTable("Figure 2: from one window to the next", columns, rows))
 
     # --- figures 7 and 8 -----------------------------------------------------------------------
 
@@ -122,7 +123,7 @@ class Cod:
                 rows.append((case.name, way, *_mean_p95(millis)))
         columns = ("data", "shedding", "mean ms", "p95 ms")
         title = f"Figures 7 and 8: a window's median per group, {SHARE:.0%} kept"
-        result.tables.append(Table(title, columns, rows))
+        result.tables.append(ResultTable(title, columns, rows))
         result.plots.append(
             Plot(
                 "figure-7",
@@ -161,7 +162,7 @@ class Cod:
                 for way in ("uniform", "cod", "oracle")
             ]
         columns = ("data", "asked", "kept", "shedding", "mean error", "p95 error", "missing")
-        result.tables.append(Table("Figure 9: error at equal volume", columns, rows))
+        result.tables.append(ResultTable("Figure 9: error at equal volume", columns, rows))
         result.figures["accuracy"] = {name: each.figures() for name, each in found.items()}
         three = [found[f"{case.name} {keep:g}"] for case, keep in THREE]
         ratio = float(np.mean([each.ratio() for each in three]))
@@ -197,7 +198,7 @@ class Cod:
         title = "Figure 10: error by what is kept, flights per origin"
         result.plots.append(Plot("figure-10", title, "share kept", "mean error", lines, log_y=True))
         rows = [(k, *(line.y[i] for line in lines)) for i, k in enumerate(kept)]
-        result.tables.append(Table(title, ("kept", "uniform", "cod", "oracle"), rows))
+        result.tables.append(ResultTable(title, ("kept", "uniform", "cod", "oracle"), rows))
 
     # --- beyond the paper ----------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class Cod:
         }
         result.figures["error target"] = figures
         result.tables.append(
-            Table("Error target 5 % at 95 %", tuple(figures), [tuple(figures.values())])
+            ResultTable("Error target 5 % at 95 %", tuple(figures), [tuple(figures.values())])
         )
         met = figures["windows where 95 % of groups are within 5 %"]
         result.holds["the error target is met in at least 95 % of windows"] = met >= 0.95
@@ -254,7 +255,7 @@ class Cod:
         result.figures["join"] = {"cod": ours, "uniform": theirs}
         rows = [("uniform", theirs), ("CoD", ours)]
         result.tables.append(
-            Table("Joined pairs a key, 10 % kept", ("shedding", "mean error"), rows)
+            ResultTable("Joined pairs a key, 10 % kept", ("shedding", "mean error"), rows)
         )
         result.holds["the error of joined counts is at most half of uniform's"] = (
             ours <= 0.5 * theirs

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.lab.cod.compare import Compared, at_equal_volume
 from penstock.lab.cod.data import CLASS, ORIGIN, USER
 from penstock.lab.cod.recorded import Kept, Stream
-from penstock.lab.report import Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.spark.site import Site
 from penstock.windows.concept import Concept
 
@@ -48,7 +48,7 @@ def _result(found: list[Compared]) -> Result:
         for (case, keep, _), figures in zip(RUNS, (each.figures() for each in found), strict=True)
     ]
     columns = ("data", "asked", "kept", "CoD", "oracle", "uniform", "missing")
-    result.tables.append(Table("Mean relative error at equal volume", columns, rows))
+    result.tables.append(ResultTable("Mean relative error at equal volume", columns, rows))
     ratio = float(np.mean([each.ratio() for each in found[:3]]))
     result.figures["ratio to the oracle"] = ratio
     result.figures["runs"] = [each.figures() for each in found]

@@ -2,8 +2,9 @@
 
 from typing import ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import Run, Runs, Scale, federation, sweep
+from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
 WORKLOADS: dict[str, tuple[tuple[int, int], int]] = {
@@ -110,12 +111,12 @@ def _labels(found: dict[tuple[str, str], Runs]) -> list[str]:
     return list(dict.fromkeys(label for label, _ in found))
 
 
-def _table(found: dict[tuple[str, str], Runs], figure: str) -> Table:
+def _table(found: dict[tuple[str, str], Runs], figure: str) -> ResultTable:
     rows = [
         (label, *(found[label, policy].cell(FIGURES[figure]) for policy in POLICIES))
         for label in _labels(found)
     ]
-    return Table(figure, ("partitions", *POLICIES), rows)
+    return ResultTable(figure, ("partitions", *POLICIES), rows)
 
 
 def _plot(found: dict[tuple[str, str], Runs], figure: str) -> Plot:

@@ -3,8 +3,9 @@
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import Runs, Scale, federation, jain_of, mean_of, sweep, with_sites
+from penstock.plots import Line, Plot
 from penstock.sim.what_if import Answer, Point, Question
 
 NODES = (9, 12, 15, 18, 21, 24)
@@ -56,7 +57,7 @@ def _result(by_nodes: dict[int, Runs], by_queries: dict[int, Runs]) -> Result:
     result.tables = [
         _table("More nodes (figure 6.9)", "nodes", by_nodes),
         _table("More queries (figure 6.10)", "queries", by_queries),
-        Table(
+        ResultTable(
             "Cost against quality (figure 6.11)",
             ("queries", "cost falls by", "quality falls by", "advantage"),
             [
@@ -114,7 +115,7 @@ def _answer(by_queries: dict[int, Runs]) -> Answer:
     return Answer(Question("queries", tuple(p.at for p in points)), points, None, None)
 
 
-def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
+def _table(title: str, dial: str, by: dict[int, Runs]) -> ResultTable:
     rows = [
         (
             at,
@@ -127,4 +128,4 @@ def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
         for at, runs in by.items()
     ]
     columns = (dial, "mean SIC", "std", "IQR", "Q0.95 - Q0.05", "std / mean")
-    return Table(title, columns, rows)
+    return ResultTable(title, columns, rows)

@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.lab.las.measure import Scale, measured, spread
 from penstock.lab.las.streams import Setting
-from penstock.lab.report import Result, Table
+from penstock.lab.report import Result, ResultTable
 
 
 def add(result: Result, scale: Scale) -> None:
@@ -24,7 +24,7 @@ def add(result: Result, scale: Scale) -> None:
     ]
     columns = ("shedder", "mean Q̄, ms", "least", "most", "runs with Q̄ ≤ τ", "dropped")
     result.tables.append(
-        Table(
+        ResultTable(
             f"Default setting, {las.latency.size} runs: Zipf-1.0, 25 % under-provisioned, AVG(6.4)",
             (*columns, "drops of Full Knowledge's"),
             rows,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from penstock.lab.las.measure import FLEETS, Scale, measured, spread
 from penstock.lab.las.streams import Setting
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.plots import Line, Plot
 
 UNDER = tuple(n / 100 for n in range(90, -20, -10))
 DOUBLING = tuple(0.1 * 2**n for n in range(10))
@@ -67,7 +68,7 @@ def _publish(
             cells += [latency[name][place][0], share, more]
         rows.append((value, *cells))
     title = f"Figure {sweep.figure}: {sweep.what}"
-    result.tables.append(Table(title, (sweep.what, *columns), rows))
+    result.tables.append(ResultTable(title, (sweep.what, *columns), rows))
     for what, points, label in (
         ("latency", latency, "mean queuing latency, ms"),
         ("dropped", dropped, "dropped share"),

@@ -5,7 +5,7 @@ import numpy as np
 from penstock.core.types import Floats
 from penstock.guard.sketch import Hashes, fingerprints
 from penstock.lab.las.measure import Scale
-from penstock.lab.report import Result, Table
+from penstock.lab.report import Result, ResultTable
 
 K, N, VALUES, ROWS = 55, 4096, 64, 10
 
@@ -37,7 +37,7 @@ def add(result: Result, scale: Scale) -> None:
     exceeds = float((ratios.min(axis=1) >= 48.0).mean())
     low, high = expected(1.0), expected(VALUES)
     result.tables.append(
-        Table(
+        ResultTable(
             "Theorem 4.2: k = 55, n = 4096, costs 1 to 64, all items equally frequent",
             ("", "paper", "formula", "drawn"),
             [

@@ -6,8 +6,9 @@ import numpy as np
 
 from penstock.core.fairness import jain
 from penstock.core.types import Bools, Floats
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import Scale, federation
+from penstock.plots import Line, Plot
 from penstock.sim.deployment import Deployment
 from penstock.sim.engine import Simulation
 from penstock.sim.measure import Outcome
@@ -36,7 +37,7 @@ class ThemisFailure:
             back.append(again)
             fair.append(others)
         result.tables = [
-            Table(
+            ResultTable(
                 "By seed",
                 (
                     "seed",

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import COMPLEX, Run, Runs, Scale, federation, jain_of, mean_of, sweep
+from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
 FRAGMENTS = 2000
@@ -147,7 +148,7 @@ def _ratio_claim(ratios: dict[float, Runs]) -> dict[str, bool]:
     }
 
 
-def _table(grid: Grid, placement: str) -> Table:
+def _table(grid: Grid, placement: str) -> ResultTable:
     rows = [
         (
             case,
@@ -163,10 +164,10 @@ def _table(grid: Grid, placement: str) -> Table:
         "fragments",
         *(f"{what}, {p}" for what in ("Jain", "mean SIC", "std / mean") for p in POLICIES),
     )
-    return Table(f"{placement.capitalize()} placement (figure 10)", columns, rows)
+    return ResultTable(f"{placement.capitalize()} placement (figure 10)", columns, rows)
 
 
-def _silent_table(grid: Grid, silent: dict[str, Runs]) -> Table:
+def _silent_table(grid: Grid, silent: dict[str, Runs]) -> ResultTable:
     rows = []
     for placement, runs in silent.items():
         for label, shown in (
@@ -174,14 +175,14 @@ def _silent_table(grid: Grid, silent: dict[str, Runs]) -> Table:
             ("without", runs),
         ):
             rows.append((placement, label, shown.cell(jain_of), shown.cell(mean_of)))
-    return Table(
+    return ResultTable(
         "With and without updateSIC, mixed", ("placement", "updateSIC", "Jain", "mean SIC"), rows
     )
 
 
-def _ratio_table(ratios: dict[float, Runs]) -> Table:
+def _ratio_table(ratios: dict[float, Runs]) -> ResultTable:
     rows = [(f"{r:.0%}", runs.cell(jain_of), runs.cell(mean_of)) for r, runs in ratios.items()]
-    return Table(
+    return ResultTable(
         "Ten sites, part of the fragments in queries of three (figure 11)",
         ("in three fragments", "Jain", "mean SIC"),
         rows,

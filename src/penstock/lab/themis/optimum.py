@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.core.fairness import jain
-from penstock.lab.report import Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import RATE, Runs, Scale, federation, jain_of, mean_of, over_seeds
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.sim.deployment import deploy
@@ -49,7 +49,9 @@ class ThemisOptimum:
         result = Result(
             "The distance to the central optimum", "THEMIS, section 5; lexicographic max-min"
         )
-        result.tables = [Table("Mean SIC and fairness", ("case", "who", "mean SIC", "Jain"), rows)]
+        result.tables = [
+            ResultTable("Mean SIC and fairness", ("case", "who", "mean SIC", "Jain"), rows)
+        ]
         result.holds = _claims(found, best)
         result.notes = [
             "As published, every site mends the whole of a gap by news that is a second or more "

@@ -3,7 +3,7 @@
 import time
 from typing import ClassVar
 
-from penstock.lab.report import Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import Scale, federation
 from penstock.sim.engine import Simulation
 from penstock.sim.scenario import Scenario
@@ -34,7 +34,7 @@ class ThemisOverhead:
             "THEMIS: overhead",
             "THEMIS, section 7.6",
             tables=[
-                Table(
+                ResultTable(
                     "Seconds of processor time",
                     ("what", "a step of 18 sites", "a site's decision and all around it"),
                     [

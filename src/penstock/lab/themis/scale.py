@@ -3,8 +3,9 @@
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import Runs, Scale, federation, jain_of, mean_of, sweep, with_sites
+from penstock.plots import Line, Plot
 
 SITES = (9, 12, 15, 18, 21, 24)
 QUERIES = (150, 300, 450, 600, 750, 900)
@@ -73,7 +74,7 @@ def _rises(values: list[float]) -> bool:
     return all(after > before for before, after in pairwise(values))
 
 
-def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
+def _table(title: str, dial: str, by: dict[int, Runs]) -> ResultTable:
     rows = [
         (
             at,
@@ -84,7 +85,7 @@ def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
         )
         for at, runs in by.items()
     ]
-    return Table(title, (dial, "mean SIC", "Jain", "std", "std / mean"), rows)
+    return ResultTable(title, (dial, "mean SIC", "Jain", "std", "std / mean"), rows)
 
 
 def _plot(dial: str, by: dict[int, Runs]) -> Plot:

@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from penstock.core.fairness import kendall_top_k
 from penstock.jobs.results import answer
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.themis.sic_streams import (
     SYNTHETIC,
     VALUES,
@@ -30,6 +30,7 @@ from penstock.lab.themis.sic_streams import (
     synthetic_nodes,
     synthetic_pairs,
 )
+from penstock.plots import Line, Plot
 from penstock.spark.session import borrowed
 from penstock.sql import Source, rewrite
 
@@ -255,7 +256,7 @@ def _result(curves: Curves, windows: int, many: int) -> Result:
     for query in QUERIES:
         by_set = curves[query.name]
         result.tables.append(
-            Table(
+            ResultTable(
                 f"{query.name}: {query.measure}",
                 ("SIC", *by_set),
                 [

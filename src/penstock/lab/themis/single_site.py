@@ -2,8 +2,9 @@
 
 from typing import ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import Runs, Scale, federation, jain_of, mean_of, sweep
+from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
 OVERLOADS = (0.8, 1.5, 2.5, 4.0, 6.0, 8.0, 10.0)
@@ -69,7 +70,7 @@ def _six_sites(scale: Scale, interval: float) -> Scenario:
     )
 
 
-def _load_table(by_load: dict[float, Runs]) -> Table:
+def _load_table(by_load: dict[float, Runs]) -> ResultTable:
     rows = [
         (
             load,
@@ -81,15 +82,15 @@ def _load_table(by_load: dict[float, Runs]) -> Table:
         for load, runs in by_load.items()
     ]
     columns = ("load", "mean SIC", "capacity / demand", "Jain", "least Jain at any instant")
-    return Table("One site, complex queries (figure 8)", columns, rows)
+    return ResultTable("One site, complex queries (figure 8)", columns, rows)
 
 
-def _interval_table(by_interval: dict[float, Runs]) -> Table:
+def _interval_table(by_interval: dict[float, Runs]) -> ResultTable:
     rows = [
         (f"{delta * 1000:g} ms", runs.cell(mean_of), runs.cell(jain_of))
         for delta, runs in by_interval.items()
     ]
-    return Table(
+    return ResultTable(
         "Six sites, queries of 1 to 3 fragments (figure 9)", ("interval", "mean SIC", "Jain"), rows
     )
 

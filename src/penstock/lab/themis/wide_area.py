@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from penstock.lab.report import Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.study import Scale, federation, jain_of, mean_of, sweep
 from penstock.sim.scenario import Scenario
 
@@ -30,7 +30,7 @@ class ThemisWideArea:
             "THEMIS: bursts and wide-area latency",
             "THEMIS, section 7.4, figure 14",
             tables=[
-                Table(
+                ResultTable(
                     "Four sites, queries of two fragments",
                     ("case", "mean SIC", "Jain", "least Jain at any instant"),
                     [

@@ -1,9 +1,9 @@
-"""Pictures of a run and of a sweep, described as data; the experiments' frame draws them."""
+"""Describes pictures of a run and of a sweep; ``penstock.plots`` draws them."""
 
 import numpy as np
 
 from penstock.core.types import Floats
-from penstock.lab.report import Line, Plot
+from penstock.plots import Line, Plot
 from penstock.sim.measure import Outcome
 from penstock.sim.what_if import Answer
 

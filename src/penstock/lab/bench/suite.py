@@ -46,7 +46,7 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def run(names: list[str], seconds: float, directory: Path | None) -> bool:
+def run_benches(names: list[str], seconds: float, directory: Path | None) -> bool:
     """Runs them one after another in one session; whether everything holds."""
     if not 0 < seconds < float("inf"):
         raise PenstockError(f"--seconds: a length such as 90, not {seconds:g}")
