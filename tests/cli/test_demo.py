@@ -28,11 +28,11 @@ from penstock.cli.demo.meter import (
     marginal_rate,
     oldest,
 )
-from penstock.cli.demo.screen import Terminal, latency_by_time, plot, scale
+from penstock.cli.demo.screen import DemoScreen, latency_by_time, plot, scale
 from penstock.cli.demo.show import BUDGET, LONGEST, SHORTEST, length, show
 from penstock.cli.demo.summary import Verdict, as_json, conclusion, table, windows_due
 from penstock.cli.demo.truth import Accuracy, Pool, accuracy
-from penstock.cli.demo.view import Clock, Lines, line
+from penstock.cli.demo.view import Clock, DemoLines, line
 from penstock.cli.demo.workload import BURST, CALM, Workload
 from penstock.cli.interrupt import Interrupt
 from penstock.errors import PenstockError
@@ -239,7 +239,7 @@ class TestView:
 
     def test_plain_lines_come_once_a_second(self) -> None:
         console = recorder(60)
-        with Lines(console, Clock()) as view:
+        with DemoLines(console, Clock()) as view:
             view.stage("starting", 1.0, 2.0)
             for run in ("plain", "gated"):
                 for tenth in range(10, 30):
@@ -249,7 +249,7 @@ class TestView:
     @pytest.mark.parametrize("width", [80, 110, 200])
     def test_the_display_fits(self, width: int) -> None:
         console = recorder(width)
-        view = Terminal(console, Clock())
+        view = DemoScreen(console, Clock())
         view.stage("with Penstock", 1.0, 2.0)
         view.reading("plain", reading(shed=0, sic=1.0, latency=31.0, through=0.9))
         view.reading("gated", reading())

@@ -21,7 +21,7 @@ from scipy import stats
 from penstock.errors import PenstockError
 from penstock.jobs.check import check
 from penstock.jobs.inputs import _replay, identity
-from penstock.jobs.load import Loaded, load
+from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.results import answer
 from penstock.jobs.start import RESULT, _gated, open_site, start
 from penstock.sources.generators import pa
@@ -109,7 +109,7 @@ def test_a_concept_reaches_the_gate(spark: SparkSession, tmp_path: Path) -> None
 # --- examples -------------------------------------------------------------------------------------
 
 
-def recorded(spark: SparkSession, loaded: Loaded, name: str, seconds: int) -> DataFrame:
+def recorded(spark: SparkSession, loaded: LoadedJob, name: str, seconds: int) -> DataFrame:
     """The first seconds of a made-up source, as a table."""
     source = loaded.job.sources[name]
     settings = parse(_replay(source, None))
@@ -123,7 +123,7 @@ def recorded(spark: SparkSession, loaded: Loaded, name: str, seconds: int) -> Da
 
 
 def views(
-    loaded: Loaded, query: str, tables: dict[str, DataFrame], rate: float, draw: int = 0
+    loaded: LoadedJob, query: str, tables: dict[str, DataFrame], rate: float, draw: int = 0
 ) -> None:
     """A query's sources as its gate would leave them at this rate."""
     for name in loaded.queries[query].sources:

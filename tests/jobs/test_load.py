@@ -12,7 +12,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.jobs.load import load
-from penstock.jobs.model import EVERY, Windows
+from penstock.jobs.model import EVERY, ConceptEntry
 from penstock.units import amount
 from penstock.windows.concept import Concept
 from tests.jobs.broken import BROKEN, GOOD, Broken
@@ -58,7 +58,7 @@ def test_one_clear_message_with_its_place(
 
 
 def test_a_file_can_say_of_a_concept_what_python_can() -> None:
-    assert list(Windows.model_fields) == [field.name for field in fields(Concept)]
+    assert list(ConceptEntry.model_fields) == [field.name for field in fields(Concept)]
 
 
 def test_there_are_thirty_broken_jobs_and_more() -> None:

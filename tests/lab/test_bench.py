@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.guard.admission import GuardPlan
 from penstock.guard.sketch import Sketch, fingerprints
 from penstock.lab.bench import harness
-from penstock.lab.bench.capacity import Turn, best_fixed, compared
+from penstock.lab.bench.best_fixed_rate import Turn, best_fixed, compared
 from penstock.lab.bench.guard import CORES, Given, StrawMan
 from penstock.lab.bench.suite import BENCHES
 

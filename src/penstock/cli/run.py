@@ -11,11 +11,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from penstock.cli.interrupt import Interrupt
-from penstock.cli.run_view import Moment, View, view
+from penstock.cli.run_view import RunMoment, RunView, view
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
 from penstock.jobs.check import check as check_on_spark
-from penstock.jobs.load import Loaded, load
+from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.start import open_site, start
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
@@ -95,7 +95,7 @@ Outcome = tuple[dict[str, Any], dict[str, str]]
 
 
 def _performed(
-    loaded: Loaded, seconds: float | None, seen: View, interrupt: Interrupt
+    loaded: LoadedJob, seconds: float | None, seen: RunView, interrupt: Interrupt
 ) -> Outcome | PenstockError:
     """The report, and why queries failed; or what is wrong with the job."""
     with seen, workspace("run") as directory:
@@ -131,7 +131,7 @@ def _watched(
     queries: Mapping[str, StreamingQuery],
     site: Site,
     seconds: float | None,
-    seen: View,
+    seen: RunView,
     interrupt: Interrupt,
 ) -> dict[str, str]:
     """Until the time is over, somebody stops it, or all queries have ended."""
@@ -142,7 +142,7 @@ def _watched(
             interrupt.pause(POLL)
         except KeyboardInterrupt:
             break
-        seen.moment(Moment(time.monotonic() - began, site.sic(), site.report()))
+        seen.moment(RunMoment(time.monotonic() - began, site.sic(), site.report()))
         failures = {name: why for name, query in queries.items() if (why := _failure(query))}
         if failures or not any(query.isActive for query in queries.values()):
             break

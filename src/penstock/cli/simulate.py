@@ -7,10 +7,10 @@ from pathlib import Path
 from penstock.cli.terminal import progress_bar
 from penstock.errors import PenstockError
 from penstock.plots import Plot, draw
-from penstock.sim.engine import Simulation
-from penstock.sim.measure import Outcome
+from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.run_plots import plots_of_answer, plots_of_run
 from penstock.sim.scenario import load
+from penstock.sim.simulation import Simulation
 from penstock.sim.what_if import Answer, Question, ask
 
 
@@ -37,7 +37,7 @@ def what_if(
     print(json.dumps(answer.json(), indent=1) if as_json else reply(answer))
 
 
-def summary(outcome: Outcome, wall: float) -> str:
+def summary(outcome: SimulationOutcome, wall: float) -> str:
     """A page that says how everybody fared."""
     scenario, work, spread = outcome.scenario, outcome.deployment.work, outcome.spread
     lines = [

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 from penstock.jobs.inputs import behind, identity, located, read, strata
-from penstock.jobs.load import Loaded, view
+from penstock.jobs.load import LoadedJob, view
 from penstock.jobs.results import answer
 from penstock.spark import arguments
 from penstock.spark.gate.columns import SIC, WEIGHT
@@ -26,7 +26,7 @@ from penstock.spark.spark_errors import column_hint, line_of, told
 Schemas = Mapping[str, StructType]
 
 
-def check(spark: SparkSession, loaded: Loaded) -> Schemas:
+def check(spark: SparkSession, loaded: LoadedJob) -> Schemas:
     """Raises the first mistake with its place; gives what plain Spark's results would look like."""
     job = loaded.job
     _writable(loaded, job.checkpoint, ("checkpoint",))
@@ -38,7 +38,7 @@ def check(spark: SparkSession, loaded: Loaded) -> Schemas:
     return {name: _query(spark, loaded, name, streams) for name in job.queries}
 
 
-def _source(spark: SparkSession, loaded: Loaded, name: str) -> DataFrame:
+def _source(spark: SparkSession, loaded: LoadedJob, name: str) -> DataFrame:
     source, place = loaded.job.sources[name], ("sources", name)
     if source.format not in ("replay", "files"):
         _require_format(spark, loaded, (*place, "format"), source.format)
@@ -56,7 +56,7 @@ def _source(spark: SparkSession, loaded: Loaded, name: str) -> DataFrame:
     return stream
 
 
-def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
+def _strata(loaded: LoadedJob, name: str, streams: Mapping[str, DataFrame]) -> None:
     query, used = loaded.job.queries[name], loaded.queries[name].sources
     found = False
     for source in used:
@@ -73,7 +73,7 @@ def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None
         raise loaded.document.error(("queries", name, "strata"), message)
 
 
-def _concept(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
+def _concept(loaded: LoadedJob, name: str, streams: Mapping[str, DataFrame]) -> None:
     windows = loaded.job.queries[name].concept
     if windows is None:
         return
@@ -87,7 +87,7 @@ def _concept(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> Non
 
 
 def _query(
-    spark: SparkSession, loaded: Loaded, name: str, streams: Mapping[str, DataFrame]
+    spark: SparkSession, loaded: LoadedJob, name: str, streams: Mapping[str, DataFrame]
 ) -> StructType:
     query, rewritten = loaded.job.queries[name], loaded.queries[name]
     for source in rewritten.sources:
@@ -116,7 +116,7 @@ def _streamable(spark: SparkSession, frame: DataFrame, mode: str) -> None:
     )
 
 
-def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
+def _sink(spark: SparkSession, loaded: LoadedJob, name: str) -> None:
     query = loaded.job.queries[name]
     sink, place = query.sink, ("queries", name, "sink")
     _require_format(spark, loaded, (*place, "format"), sink.format)
@@ -132,7 +132,9 @@ def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
         )
 
 
-def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...], name: str) -> None:
+def _require_format(
+    spark: SparkSession, loaded: LoadedJob, place: tuple[str, ...], name: str
+) -> None:
     if name == "memory":  # a word of the stream writer's
         return
     bridge: Any = spark
@@ -144,7 +146,7 @@ def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...],
         raise loaded.document.error(place, message) from None
 
 
-def _writable(loaded: Loaded, directory: str | None, place: tuple[str, ...]) -> None:
+def _writable(loaded: LoadedJob, directory: str | None, place: tuple[str, ...]) -> None:
     if directory is None or "://" in directory:
         return
     path = Path(located(directory, loaded.directory))

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
 from penstock.errors import PenstockError
-from penstock.jobs.model import EVERY, Query, Source
+from penstock.jobs.model import EVERY, QueryEntry, SourceEntry
 from penstock.sources.options import parse
 from penstock.sources.replay import register
 
@@ -18,7 +18,7 @@ IDENTITIES = {"replay": ("_offset",), "kafka": ("topic", "partition", "offset")}
 """Columns that tell the tuples of a format apart."""
 
 
-def read(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
+def read(spark: SparkSession, source: SourceEntry, directory: Path) -> DataFrame:
     """A source as it comes, before its gate; relative paths start at ``directory``."""
     kind, options = source.format, dict(source.options)
     path = None if source.path is None else located(source.path, directory)
@@ -59,7 +59,7 @@ def _inferred(spark: SparkSession, kind: str, options: Mapping[str, str], path: 
     return spark.readStream.format(kind).options(**options).schema(schema).load(path)
 
 
-def _replay(source: Source, path: str | None) -> dict[str, str]:
+def _replay(source: SourceEntry, path: str | None) -> dict[str, str]:
     profile = [step.model_dump() for step in source.profile or []]
     given = {
         "path": path,
@@ -74,7 +74,7 @@ def _replay(source: Source, path: str | None) -> dict[str, str]:
     return texts | source.options
 
 
-def behind(gated: DataFrame, source: Source) -> DataFrame:
+def behind(gated: DataFrame, source: SourceEntry) -> DataFrame:
     """Parsing, which a shed tuple does not pay for, and the watermark."""
     frame = gated
     if source.columns:
@@ -95,12 +95,12 @@ def behind(gated: DataFrame, source: Source) -> DataFrame:
     return frame.withWatermark(source.event_time, f"{round(source.lateness * 1000)} milliseconds")
 
 
-def identity(stream: DataFrame, source: Source) -> list[str]:
+def identity(stream: DataFrame, source: SourceEntry) -> list[str]:
     """What tells tuples apart."""
     return list(source.id or IDENTITIES.get(source.format) or stream.columns)
 
 
-def strata(stream: DataFrame, name: str, query: Query) -> list[str | Column]:
+def strata(stream: DataFrame, name: str, query: QueryEntry) -> list[str | Column]:
     """Columns of the stream as it comes, or expressions over them.
 
     Columns that are given for every source hold for those that have them.

@@ -13,16 +13,15 @@ from penstock.core.settings import impossible
 from penstock.documents import Document, read, validate
 from penstock.errors import PenstockError
 from penstock.hints import hint
-from penstock.jobs.model import EVERY, Job, Query
-from penstock.sql import Rewritten, SqlError, rewrite
-from penstock.sql import Source as Table
+from penstock.jobs.model import EVERY, JobFile, QueryEntry
+from penstock.sql import Rewritten, Source, SqlError, rewrite
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedJob:
     """A job, its queries rewritten, and the document for messages."""
 
-    job: Job
+    job: JobFile
     document: Document
     queries: Mapping[str, Rewritten]
 
@@ -32,13 +31,13 @@ class Loaded:
         return Path(self.document.name).parent
 
 
-def load(path: Path, environment: Mapping[str, str] | None = None) -> Loaded:
+def load(path: Path, environment: Mapping[str, str] | None = None) -> LoadedJob:
     document = read(path, environment)
     if not isinstance(document.data, dict):
         raise document.error((), "expected keys such as 'sources' and 'queries'")
-    job = validate(document, Job)
+    job = validate(document, JobFile)
     _check(job, document)
-    return Loaded(job, document, {name: _rewritten(job, name, document) for name in job.queries})
+    return LoadedJob(job, document, {name: _rewritten(job, name, document) for name in job.queries})
 
 
 def view(query: str, source: str) -> str:
@@ -46,7 +45,7 @@ def view(query: str, source: str) -> str:
     return f"{query}:{source}"
 
 
-def _check(job: Job, document: Document) -> None:
+def _check(job: JobFile, document: Document) -> None:
     try:
         policies.get(job.policy)
     except PenstockError as error:
@@ -64,10 +63,10 @@ def _check(job: Job, document: Document) -> None:
                 raise document.error(("queries", name, "strata", source), message)
 
 
-def _rewritten(job: Job, name: str, document: Document) -> Rewritten:
+def _rewritten(job: JobFile, name: str, document: Document) -> Rewritten:
     query, path = job.queries[name], ("queries", name, "sql")
     tables = {
-        source: Table(view(name, source), given.event_time, not given.static)
+        source: Source(view(name, source), given.event_time, not given.static)
         for source, given in job.sources.items()
     }
     try:
@@ -78,7 +77,7 @@ def _rewritten(job: Job, name: str, document: Document) -> Rewritten:
     return found
 
 
-def _fits(query: Query, found: Rewritten) -> None:
+def _fits(query: QueryEntry, found: Rewritten) -> None:
     """What Spark would refuse only once the query runs."""
     if (found.order or found.limit is not None) and query.mode != "complete":
         raise SqlError("ORDER BY and LIMIT: a stream has a first row only with mode: complete")

@@ -67,18 +67,18 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Option = Annotated[str, BeforeValidator(_option)]
 
 
-class Model(BaseModel):
+class JobFilePart(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Step(Model):
+class ProfileEntry(JobFilePart):
     """From when on a stream comes how many times as fast."""
 
     at: Lateness
     factor: Annotated[float, Field(ge=0)]
 
 
-class Source(Model):
+class SourceEntry(JobFilePart):
     """A stream. ``format`` is replay, rate, files (with ``path`` and ``schema``) or Spark's."""
 
     format: str
@@ -88,7 +88,7 @@ class Source(Model):
     rate: Amount | None = None
     speed: Annotated[float, Field(gt=0)] | None = None
     loop: bool | None = None
-    profile: list[Step] | None = None
+    profile: list[ProfileEntry] | None = None
     generator: str | None = None
     ddl: Annotated[str | None, Field(alias="schema")] = None
     """Its columns, as in ``CREATE TABLE``."""
@@ -101,7 +101,7 @@ class Source(Model):
     """A table that is read once and not gated, to join with."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Source":
+    def _consistent(self) -> "SourceEntry":
         if self.format != "replay":
             for key in ("speed", "loop", "profile", "generator"):
                 if getattr(self, key) is not None:
@@ -129,13 +129,13 @@ class Source(Model):
         return 0.0 if self.format == "replay" else 10.0
 
 
-class Sink(Model):
+class SinkEntry(JobFilePart):
     format: str = "console"
     path: str | None = None
     options: dict[str, Option] = {}
 
 
-class Windows(Model):
+class ConceptEntry(JobFilePart):
     """How the groups of a query's windows share what is kept; see ``penstock.Concept``."""
 
     window: float | str
@@ -149,7 +149,7 @@ class Windows(Model):
     join: bool = False
 
     @model_validator(mode="after")
-    def _sound(self) -> "Windows":
+    def _sound(self) -> "ConceptEntry":
         try:
             self.concept()
         except PenstockError as error:
@@ -160,7 +160,7 @@ class Windows(Model):
         return Concept(**self.model_dump())
 
 
-class Query(Model):
+class QueryEntry(JobFilePart):
     sql: str
     strata: Annotated[dict[str, Names], BeforeValidator(_strata)] = {}
     """Columns, of every source or by source."""
@@ -169,16 +169,16 @@ class Query(Model):
     ceiling: Share | None = None
     bounds: Annotated[float | None, BeforeValidator(_confidence)] = None
     """The confidence of intervals: true is 95 %."""
-    concept: Windows | None = None
+    concept: ConceptEntry | None = None
     """Where the strata are the groups of the query's windows, of which none may disappear."""
     one_to_one: bool = False
     """A promise: no tuple of a join has more than one partner."""
     mode: Literal["append", "update", "complete"] = "append"
     interval: Duration | None = None
-    sink: Sink = Sink()
+    sink: SinkEntry = SinkEntry()
 
 
-class Job(Model):
+class JobFile(JobFilePart):
     site: str = "site"
     interval: Duration = 1.0
     latency: Duration | None = None
@@ -189,5 +189,5 @@ class Job(Model):
     """A directory: a job that is started again goes on where it was."""
     spark: dict[str, Option] = {}
     """Settings of the session, such as ``spark.master``."""
-    sources: Annotated[dict[str, Source], Field(min_length=1)]
-    queries: Annotated[dict[str, Query], Field(min_length=1)]
+    sources: Annotated[dict[str, SourceEntry], Field(min_length=1)]
+    queries: Annotated[dict[str, QueryEntry], Field(min_length=1)]

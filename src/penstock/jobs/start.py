@@ -11,12 +11,12 @@ from pyspark.sql.types import StructType
 
 from penstock.core.settings import QueryTerms
 from penstock.jobs.inputs import behind, identity, located, read, strata
-from penstock.jobs.load import Loaded, view
+from penstock.jobs.load import LoadedJob, view
 from penstock.jobs.results import answer
 from penstock.spark.site import Site
 
 
-def open_site(spark: SparkSession, loaded: Loaded) -> Site:
+def open_site(spark: SparkSession, loaded: LoadedJob) -> Site:
     """The site that a job file describes; nothing runs yet."""
     job = loaded.job
     terms = {
@@ -40,7 +40,7 @@ def open_site(spark: SparkSession, loaded: Loaded) -> Site:
 
 def start(
     spark: SparkSession,
-    loaded: Loaded,
+    loaded: LoadedJob,
     site: Site,
     schemas: Mapping[str, StructType],
     directory: Path,
@@ -58,7 +58,7 @@ def start(
 
 def _started(
     spark: SparkSession,
-    loaded: Loaded,
+    loaded: LoadedJob,
     site: Site,
     name: str,
     plain: StructType,
@@ -96,7 +96,7 @@ def _settle(query: StreamingQuery) -> None:
 PATIENCE = 15.0
 
 
-def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: str) -> None:
+def _gated(spark: SparkSession, loaded: LoadedJob, site: Site, query: str, name: str) -> None:
     """A view of the source as this query gets it: every query has a gate of its own."""
     source, windows = loaded.job.sources[name], loaded.job.queries[query].concept
     stream = read(spark, source, loaded.directory)

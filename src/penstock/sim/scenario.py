@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from penstock.documents import MisplacedError, read, validate
 from penstock.errors import PenstockError
 from penstock.policy import get
-from penstock.sim.workload import KINDS
+from penstock.sim.query_graph import KINDS
 from penstock.units import seconds
 
 Seconds = Annotated[float, BeforeValidator(seconds)]

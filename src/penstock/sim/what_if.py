@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.sim.engine import Simulation
 from penstock.sim.scenario import Scenario
+from penstock.sim.simulation import Simulation
 
 HALVINGS = 6
 PAYS = 0.01
@@ -95,7 +95,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     at: float
     mean_sic: float
     jain: float
@@ -105,7 +105,7 @@ class Point:
 @dataclass(frozen=True)
 class Answer:
     question: Question
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
     """By the dial, the refined ones too."""
     at_least: float | None
     limit: float | None
@@ -169,15 +169,15 @@ Say = Callable[[str, float], None]
 
 def ask(scenario: Scenario, question: Question, at_least: float | None, say: Say) -> Answer:
     """Runs the sweep, and halves where a least mean SIC is asked for."""
-    dial, found = DIALS[question.dial], dict[float, Point]()
+    dial, found = DIALS[question.dial], dict[float, SweepPoint]()
     extra = HALVINGS if at_least is not None else 0
 
-    def run(at: float) -> Point:
+    def run(at: float) -> SweepPoint:
         done = len(found) / (len(question.points) + extra)
         say(f"{question.dial} {at:g}", done)
         outcome = Simulation(dial.turn(scenario, at)).run()
         spread = outcome.spread
-        found[at] = Point(at, spread.mean, spread.jain, float(outcome.utilisation.mean()))
+        found[at] = SweepPoint(at, spread.mean, spread.jain, float(outcome.utilisation.mean()))
         return found[at]
 
     for at in question.points:
@@ -187,7 +187,7 @@ def ask(scenario: Scenario, question: Question, at_least: float | None, say: Say
 
 
 def _limit(
-    dial: Dial, found: dict[float, Point], at_least: float, run: Callable[[float], Point]
+    dial: Dial, found: dict[float, SweepPoint], at_least: float, run: Callable[[float], SweepPoint]
 ) -> float | None:
     good = [at for at, point in found.items() if point.mean_sic >= at_least]
     bad = [at for at, point in found.items() if point.mean_sic < at_least]

@@ -16,22 +16,22 @@ from pyspark.sql import SparkSession
 from penstock import __version__
 from penstock.errors import PenstockError
 from penstock.lab.bench import (
+    best_fixed_rate,
     burst,
-    capacity,
     fair,
     groups,
     guard,
     guard_fair,
     guard_overhead,
     harness,
-    latency,
+    latency_held,
     transparent,
     truthful,
 )
 
 BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
-    "latency": latency.run,
-    "capacity": capacity.run,
+    "latency": latency_held.run,
+    "capacity": best_fixed_rate.run,
     "burst": burst.run,
     "transparent": transparent.run,
     "fair": fair.run,

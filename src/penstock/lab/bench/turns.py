@@ -21,7 +21,7 @@ Start = Callable[[DataFrame, str], StreamingQuery]
 
 
 @dataclass(frozen=True)
-class Turns:
+class TurnPlan:
     count: int
     warm: int = 0
     """Turns of each before those that count."""
@@ -31,7 +31,7 @@ class Turns:
 
 
 def in_turns(
-    spark: SparkSession, jobs: Mapping[str, Start], size: int, turns: Turns, **readings: Any
+    spark: SparkSession, jobs: Mapping[str, Start], size: int, turns: TurnPlan, **readings: Any
 ) -> dict[str, list[float]]:
     """Microseconds a tuple in each full batch of ``size`` tuples, an interval's, of each job."""
     each, begin = turns.seconds + turns.pause, time.time()

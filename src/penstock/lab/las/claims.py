@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from penstock.lab.las.measure import Scale, measured, spread
+from penstock.lab.las.measure import FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
 from penstock.lab.report import Result, ResultTable
 
 
-def add(result: Result, scale: Scale) -> None:
+def add(result: Result, scale: FigureScale) -> None:
     setting = Setting()
     tau = setting.threshold
     found = measured(setting, scale.associations, scale)

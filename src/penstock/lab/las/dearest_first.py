@@ -42,9 +42,9 @@ import numpy as np
 
 from penstock.guard.admission import MARGIN, RELUCTANCE
 from penstock.guard.sketch import Sketch
-from penstock.lab.las.arguments import at_least
 from penstock.lab.las.messages import Matrices, Message, Request
 from penstock.lab.las.operator import Operator
+from penstock.lab.las.ranges import at_least
 from penstock.lab.las.shedder import correction
 
 SYNC = 2

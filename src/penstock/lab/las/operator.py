@@ -14,11 +14,11 @@ import numpy as np
 
 from penstock.core.types import Floats
 from penstock.guard.sketch import Sketch
-from penstock.lab.las.arguments import at_least
 from penstock.lab.las.messages import Matrices, Message, Reply, Request
+from penstock.lab.las.ranges import at_least
 
 
-class Phase(Enum):
+class OperatorPhase(Enum):
     START = "start"
     STABILIZING = "stabilizing"
 
@@ -31,7 +31,7 @@ class Operator:
         self.sketch = sketch
         self.window = int(at_least(1, "window", window))
         self.tolerance = at_least(0.0, "tolerance", tolerance)
-        self.phase = Phase.START
+        self.phase = OperatorPhase.START
         self.snapshot: Floats = sketch.ratios()
         self.executed = 0
         self.work, self.wait, self.tuples = 0.0, 0.0, 0
@@ -68,9 +68,9 @@ class Operator:
 
     def look(self) -> list[Message]:
         """Every N tuples: are the matrices stable?"""
-        if self.phase is Phase.START:
+        if self.phase is OperatorPhase.START:
             self.snapshot = self.sketch.ratios()
-            self.phase = Phase.STABILIZING
+            self.phase = OperatorPhase.STABILIZING
             return []
         now = self.sketch.ratios()
         if snapshot_error(self.snapshot, now) > self.tolerance:
@@ -82,7 +82,7 @@ class Operator:
         """What it knows, and begins again."""
         message = Matrices(self.sketch.copy())
         self.sketch.clear()
-        self.phase = Phase.START
+        self.phase = OperatorPhase.START
         return message
 
 

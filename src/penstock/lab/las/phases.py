@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.core.types import Floats
 from penstock.lab.las.fleet import Outcomes, simulate_fleet
-from penstock.lab.las.measure import FLEETS, Scale
+from penstock.lab.las.measure import FLEETS, FigureScale
 from penstock.lab.las.streams import PHASE, TUPLES, seven_phases
 from penstock.lab.report import Cell, Result, ResultTable
 from penstock.plots import Line, Plot
@@ -17,7 +17,7 @@ BACK = 2
 THRESHOLD = 64.0
 
 
-def add(result: Result, scale: Scale) -> None:
+def add(result: Result, scale: FigureScale) -> None:
     each = PHASE * scale.tuples // TUPLES // WINDOWS * WINDOWS
     made = seven_phases(scale.series, THRESHOLD, each)
     found = {

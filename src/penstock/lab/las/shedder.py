@@ -4,19 +4,19 @@
     SEND  new matrices came: the next tuple that is kept carries Ĉ to the operator
     RUN   the rest of the time
 
-(LAS, listing III.2 and figure 3.) All shedders have one shape, ``Shedder``.
+(LAS, listing III.2 and figure 3.) All shedders have one shape, ``TupleShedder``.
 """
 
 from enum import Enum
 from typing import Protocol
 
 from penstock.guard.sketch import Sketch
-from penstock.lab.las.arguments import at_least
 from penstock.lab.las.checks import Check
 from penstock.lab.las.messages import Matrices, Message, Request
+from penstock.lab.las.ranges import at_least
 
 
-class Shedder(Protocol):
+class TupleShedder(Protocol):
     """Decides about each tuple as it arrives.
 
     ``sheds`` is called once a tuple, in order of arrival. Where it answers False, ``request`` is
@@ -64,7 +64,7 @@ class Foresight:
         """Most know what they know from the start."""
 
 
-class Phase(Enum):
+class ShedderPhase(Enum):
     NOP = "nop"
     SEND = "send"
     RUN = "run"
@@ -79,13 +79,13 @@ class LoadAware(Foresight):
 
     def __init__(self, check: Check, error: float = 0.05, warm: Sketch | None = None) -> None:
         super().__init__(check)
-        self.phase = Phase.NOP
+        self.phase = ShedderPhase.NOP
         self.caution = 1.0 + at_least(0.0, "error", error)
         self.sketch: Sketch | None = warm
         self.waiting = False
         """A request is under way."""
         if warm is not None:
-            self.phase = Phase.RUN
+            self.phase = ShedderPhase.RUN
 
     def cost(self, key: int, now: float) -> float:
         del now
@@ -93,17 +93,17 @@ class LoadAware(Foresight):
         return self.sketch.cost(key) * self.caution
 
     def sheds(self, key: int, now: float) -> bool:
-        return self.phase is not Phase.NOP and super().sheds(key, now)
+        return self.phase is not ShedderPhase.NOP and super().sheds(key, now)
 
     def request(self) -> Request | None:
-        if self.phase is not Phase.SEND or self.waiting:
+        if self.phase is not ShedderPhase.SEND or self.waiting:
             return None
-        self.phase, self.waiting, self.idle = Phase.RUN, True, 0.0
+        self.phase, self.waiting, self.idle = ShedderPhase.RUN, True, 0.0
         return Request(self.total)
 
     def receive(self, message: Message) -> None:
         if isinstance(message, Matrices):
-            self.sketch, self.phase = message.sketch, Phase.SEND
+            self.sketch, self.phase = message.sketch, ShedderPhase.SEND
         else:
             self.total += correction(message.skew, self.idle)
             self.waiting = False

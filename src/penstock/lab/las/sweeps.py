@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.lab.las.measure import FLEETS, Scale, measured, spread
+from penstock.lab.las.measure import FLEETS, FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
 from penstock.lab.report import Result, ResultTable, Say
 from penstock.plots import Line, Plot
@@ -34,7 +34,7 @@ Point = tuple[float, float, float]
 """Mean, least, most."""
 
 
-def add(result: Result, scale: Scale, say: Say) -> None:
+def add(result: Result, scale: FigureScale, say: Say) -> None:
     total = sum(len(sweep.values[:: scale.thin]) for sweep in SWEEPS)
     done = 0
     for sweep in SWEEPS:

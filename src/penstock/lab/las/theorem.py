@@ -4,7 +4,7 @@ import numpy as np
 
 from penstock.core.types import Floats
 from penstock.guard.sketch import Hashes, fingerprints
-from penstock.lab.las.measure import Scale
+from penstock.lab.las.measure import FigureScale
 from penstock.lab.report import Result, ResultTable
 
 K, N, VALUES, ROWS = 55, 4096, 64, 10
@@ -31,7 +31,7 @@ def drawn(trials: int) -> Floats:
     return ratios
 
 
-def add(result: Result, scale: Scale) -> None:
+def add(result: Result, scale: FigureScale) -> None:
     ratios = drawn(max(scale.associations, 10))
     mean = ratios.mean(axis=(0, 1)).reshape(-1, VALUES).mean(axis=0)
     exceeds = float((ratios.min(axis=1) >= 48.0).mean())

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from penstock.core.types import Bools, Floats
 from penstock.errors import PenstockError
 from penstock.sim.deployment import Deployment
-from penstock.sim.workload import WINDOW
+from penstock.sim.query_graph import WINDOW
 
 TIGHT = 1e-7
 """A dual price above this says that a query cannot rise."""

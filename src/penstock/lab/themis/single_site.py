@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from penstock.lab.report import Result, ResultTable, Say
-from penstock.lab.study import Runs, Scale, federation, jain_of, mean_of, sweep
+from penstock.lab.study import SeededRuns, StudyScale, federation, jain_of, mean_of, sweep
 from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
@@ -16,7 +16,7 @@ class ThemisSingleSite:
     about: ClassVar[str] = "fairness on one site up to tenfold overload; the shedding interval"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         by_load = sweep(
             scale.some(OVERLOADS), lambda load: _one_site(scale, load), scale, say, (0.0, 0.6)
         )
@@ -55,11 +55,11 @@ class ThemisSingleSite:
         return result
 
 
-def _one_site(scale: Scale, load: float) -> Scenario:
+def _one_site(scale: StudyScale, load: float) -> Scenario:
     return federation(scale.many(120, 30), (1, 1), sites=1, overload=load, duration=scale.duration)
 
 
-def _six_sites(scale: Scale, interval: float) -> Scenario:
+def _six_sites(scale: StudyScale, interval: float) -> Scenario:
     return federation(
         scale.many(200, 30),
         (1, 3),
@@ -70,7 +70,7 @@ def _six_sites(scale: Scale, interval: float) -> Scenario:
     )
 
 
-def _load_table(by_load: dict[float, Runs]) -> ResultTable:
+def _load_table(by_load: dict[float, SeededRuns]) -> ResultTable:
     rows = [
         (
             load,
@@ -85,7 +85,7 @@ def _load_table(by_load: dict[float, Runs]) -> ResultTable:
     return ResultTable("One site, complex queries (figure 8)", columns, rows)
 
 
-def _interval_table(by_interval: dict[float, Runs]) -> ResultTable:
+def _interval_table(by_interval: dict[float, SeededRuns]) -> ResultTable:
     rows = [
         (f"{delta * 1000:g} ms", runs.cell(mean_of), runs.cell(jain_of))
         for delta, runs in by_interval.items()
@@ -95,7 +95,7 @@ def _interval_table(by_interval: dict[float, Runs]) -> ResultTable:
     )
 
 
-def _load_plot(by_load: dict[float, Runs]) -> Plot:
+def _load_plot(by_load: dict[float, SeededRuns]) -> Plot:
     loads = list(by_load)
     lines = [
         Line("mean SIC", loads, [r.median(mean_of) for r in by_load.values()]),

@@ -7,13 +7,13 @@ import numpy as np
 from penstock.core.fairness import jain
 from penstock.core.types import Floats
 from penstock.lab.report import Result, ResultTable, Say
-from penstock.lab.study import RATE, SOURCES, Scale
+from penstock.lab.study import RATE, SOURCES, StudyScale
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.lab.themis.utility_programs import log_utility, output_rates, weighted_throughput
 from penstock.plots import Line, Plot
 from penstock.sim.deployment import Deployment, deploy
-from penstock.sim.engine import Simulation
 from penstock.sim.scenario import Scenario
+from penstock.sim.simulation import Simulation
 
 WHOLE, NOTHING = 0.999, 0.001
 
@@ -23,7 +23,7 @@ class ThemisRivals:
     about: ClassVar[str] = "against weighted throughput and log-utility, solved centrally"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         result = Result("THEMIS: against related work", "THEMIS, section 7.5")
         say("simple deployment", 0.0)
         simple = _simple()

@@ -21,20 +21,20 @@ from penstock.policy import get
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.deployment import Deployment, deploy
 from penstock.sim.failures import Failures
-from penstock.sim.gate import Gate
-from penstock.sim.measure import Books, Outcome
 from penstock.sim.network import Coordinators, Mail, Sliding
+from penstock.sim.outcome import RunRecorder, SimulationOutcome
 from penstock.sim.published import project_as_published
+from penstock.sim.query_graph import WINDOW
 from penstock.sim.scenario import Scenario
-from penstock.sim.site import Site
-from penstock.sim.workload import WINDOW
+from penstock.sim.simulated_site import SimulatedSite
+from penstock.sim.whole_unit_gate import WholeUnitGate
 
-Progress = Callable[[float], None]
+TellProgress = Callable[[float], None]
 """Is told which part of a run is done."""
 
 
 @dataclass(frozen=True)
-class Step:
+class SimulationStep:
     """What happened in one interval, by stratum; for whoever checks the laws."""
 
     now: float
@@ -69,7 +69,7 @@ class Simulation:
         self._coordinators = Coordinators(len(work.ids), slots, delta, latency)
         self._carried = Sliding(slots, len(deployed.strata))
         unit = np.where(deployed.partial, 1.0, self._arrivals.batch)
-        self._gate = Gate(unit, scenario.policy == "random", scenario.seed)
+        self._gate = WholeUnitGate(unit, scenario.policy == "random", scenario.seed)
         self._sites = _sites(scenario, deployed)
         self._slices = deployed.slices()
         self._told_to = [sorted({s.query for s in deployed.strata[mine]}) for mine in self._slices]
@@ -84,7 +84,7 @@ class Simulation:
         self._busy_until = np.zeros(deployed.sites)
         self._alive = np.ones(deployed.sites, dtype=np.bool_)
         self._number = 0
-        self.books = Books(scenario, deployed)
+        self.books = RunRecorder(scenario, deployed)
 
     @property
     def now(self) -> float:
@@ -95,7 +95,7 @@ class Simulation:
         """Of each query, as its coordinator knows it."""
         return self._coordinators.sic
 
-    def run(self, progress: Progress = lambda _: None) -> Outcome:
+    def run(self, progress: TellProgress = lambda _: None) -> SimulationOutcome:
         if not self.books.any_measured():
             raise PenstockError(
                 f"no query lives for an STW of {self.scenario.stw:g} s in what is measured, from "
@@ -109,7 +109,7 @@ class Simulation:
         progress(1.0)
         return self.books.outcome()
 
-    def step(self) -> Step:
+    def step(self) -> SimulationStep:
         """Moves time to the end of the next interval, when sites shed."""
         self._number += 1
         lost_sic = self._fail()
@@ -127,7 +127,7 @@ class Simulation:
         self._tell()
         shed = np.where(worked, self._waiting - admitted, 0.0)
         self._waiting[worked] = self._waiting_sic[worked] = 0.0
-        step = Step(
+        step = SimulationStep(
             self.now,
             worked,
             arrived,
@@ -230,11 +230,13 @@ class Simulation:
         self._coordinators.hear(self.now, sic, self._failures.silent(self.now))
 
 
-def _sites(scenario: Scenario, deployed: Deployment) -> list[Site]:
+def _sites(scenario: Scenario, deployed: Deployment) -> list[SimulatedSite]:
     controller = controller_of(scenario, deployed)
     share = np.where(deployed.partial, 0.0, deployed.work.share[deployed.origin])
     return [
-        Site(deployed.strata[mine], share[mine], deployed.partial[mine], controller, capacity)
+        SimulatedSite(
+            deployed.strata[mine], share[mine], deployed.partial[mine], controller, capacity
+        )
         for mine, capacity in zip(deployed.slices(), deployed.capacity.tolist(), strict=True)
     ]
 

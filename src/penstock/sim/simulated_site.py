@@ -37,7 +37,7 @@ def calibrated(tuples: float, capacity: float) -> Job:
     return Job(clock=clock)
 
 
-class Site:
+class SimulatedSite:
     """Turns counts into reports and plans into rates, in the order of its own strata."""
 
     def __init__(

@@ -17,12 +17,12 @@ from penstock.lab.cod.data import (
     concept_of,
     departures_and_arrivals,
 )
-from penstock.lab.cod.drifting import Generator
-from penstock.lab.cod.latency import SHARE, WAYS, latencies
-from penstock.lab.cod.recorded import Stream
+from penstock.lab.cod.drifting import DriftingStream
+from penstock.lab.cod.recorded import WindowedStream
 from penstock.lab.cod.scores import joined_errors, score
 from penstock.lab.cod.trial import one_pass
 from penstock.lab.cod.two_pass import as_before, uniform
+from penstock.lab.cod.window_latency import SHARE, WAYS, latencies
 from penstock.lab.report import Result, ResultTable, Say
 from penstock.plots import Line, Plot
 from penstock.windows.concept import Concept
@@ -48,7 +48,7 @@ class Cod:
     about: ClassVar[str] = "CoD, figures 2 and 7 to 10: the groups' means under shedding and drift"
     _batches: int = 60
     """A window's, in trials of one pass."""
-    _streams: dict[tuple[str, int], tuple[Stream, bool]] = field(default_factory=dict)
+    _streams: dict[tuple[str, int], tuple[WindowedStream, bool]] = field(default_factory=dict)
 
     def run(self, effort: float, say: Say) -> Result:
         result = Result(
@@ -80,7 +80,7 @@ class Cod:
             result.notes.append("Some data were not at hand; a generator stood in.")
         return result
 
-    def _stream(self, case: Case, most: int, effort: float) -> Stream:
+    def _stream(self, case: Case, most: int, effort: float) -> WindowedStream:
         windows = max(3, round(min(most, case.windows) * effort))
         if (case.name, windows) not in self._streams:
             self._streams[case.name, windows] = case.stream(windows)
@@ -110,7 +110,7 @@ class Cod:
     def _latency(self, result: Result, effort: float) -> None:
         rows: list[tuple[Any, ...]] = []
         lines: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS}
-        wide = Generator(groups=100, tuples=max(20_000, round(300_000 * effort))).stream(3)
+        wide = DriftingStream(groups=100, tuples=max(20_000, round(300_000 * effort))).stream(3)
         for shards in (1, 2, 4):
             for way, millis in latencies(wide, 3, shards).items():
                 rows.append((f"generated, {shards} shards", way, *_mean_p95(millis)))
@@ -206,7 +206,7 @@ class Cod:
         """All groups change between two windows."""
         ours, theirs = [], []
         for seed in range(max(2, round(8 * effort))):
-            stream = Generator(overlap={4: 0.0}).stream(6, seed)
+            stream = DriftingStream(overlap={4: 0.0}).stream(6, seed)
             ours.append(score(stream, one_pass(stream, Concept(60, keep=0.1, time="t"), seed)))
             theirs.append(score(stream, as_before(stream, 0.1, np.random.default_rng(seed))))
         by_window = [

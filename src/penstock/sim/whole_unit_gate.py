@@ -5,7 +5,7 @@ import numpy as np
 from penstock.core.types import Bools, Floats
 
 
-class Gate:
+class WholeUnitGate:
     """Admits whole units of each stratum.
 
     The fair shedder knows what it kept: where a rate asks for a part of a unit, it is owed to the

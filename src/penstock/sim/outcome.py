@@ -11,11 +11,11 @@ from penstock.sim.deployment import Deployment
 from penstock.sim.scenario import Scenario
 
 if TYPE_CHECKING:
-    from penstock.sim.engine import Step
+    from penstock.sim.simulation import SimulationStep
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulationOutcome:
     """Of a run: its figures, without the time before it settled."""
 
     scenario: Scenario
@@ -76,7 +76,7 @@ class Outcome:
         }
 
 
-class Books:
+class RunRecorder:
     """Adds a run up, step by step."""
 
     def __init__(self, scenario: Scenario, deployment: Deployment) -> None:
@@ -88,7 +88,7 @@ class Books:
         self._shed, self._lost = np.zeros(strata), np.zeros(strata)
         self._busy = np.zeros(deployment.sites)
 
-    def note(self, step: "Step", sic: Floats) -> None:
+    def note(self, step: "SimulationStep", sic: Floats) -> None:
         self._times.append(step.now)
         self._sic.append(sic)
         self._arrived += step.arrived
@@ -99,7 +99,7 @@ class Books:
     def worked(self, seconds: Floats) -> None:
         self._busy += seconds
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationOutcome:
         times = np.array(self._times)
         over_time = np.where(self._there(times), np.array(self._sic), np.nan)
         sites, site = self._deployment.sites, self._deployment.site
@@ -114,7 +114,7 @@ class Books:
             "waiting": waiting,
         }
         measured = times > self._scenario.unmeasured
-        return Outcome(
+        return SimulationOutcome(
             scenario=self._scenario,
             deployment=self._deployment,
             sic=_mean(over_time[measured]),

@@ -19,7 +19,7 @@ WINDOW = 1.0
 
 
 @dataclass(frozen=True)
-class Kind:
+class QueryKind:
     """A query of table 1: per fragment its sources, its operators, and the tuples it emits."""
 
     sources: int
@@ -31,19 +31,19 @@ class Kind:
 
 
 KINDS = {
-    "avg": Kind(1, 3, 1, divisible=False),
-    "max": Kind(1, 3, 1, divisible=False),
-    "count": Kind(1, 4, 1, divisible=False),
-    "avg-all": Kind(10, 13, 1, "tree"),
-    "top-5": Kind(20, 29, 5),
-    "cov": Kind(2, 5, 1),
+    "avg": QueryKind(1, 3, 1, divisible=False),
+    "max": QueryKind(1, 3, 1, divisible=False),
+    "count": QueryKind(1, 4, 1, divisible=False),
+    "avg-all": QueryKind(10, 13, 1, "tree"),
+    "top-5": QueryKind(20, 29, 5),
+    "cov": QueryKind(2, 5, 1),
 }
 """The paper does not count the operators of the aggregate kinds: receiver, window, aggregate, and
 a filter for COUNT."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedQueries:
     """Queries as a scenario asks for them: all of one kind and one length of life."""
 
     kind: str
@@ -55,7 +55,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Workload:
+class QueryGraph:
     """Queries and their fragments, in columns. Fragments of a query are next to each other."""
 
     ids: tuple[str, ...]
@@ -96,7 +96,7 @@ class Workload:
         return depth
 
 
-def workload(groups: list[Asked], rng: np.random.Generator) -> Workload:
+def lay_out_queries(groups: list[RequestedQueries], rng: np.random.Generator) -> QueryGraph:
     """Draws each query's number of fragments and lays the fragments out."""
     ids: list[str] = []
     kinds: list[str] = []
@@ -116,7 +116,7 @@ def workload(groups: list[Asked], rng: np.random.Generator) -> Workload:
     query = np.repeat(np.arange(len(ids)), sizes)
     by_query = [KINDS[kind] for kind in kinds]
     weight, start, until = np.array(terms).T
-    return Workload(
+    return QueryGraph(
         ids=tuple(ids),
         kinds=tuple(kinds),
         weight=weight,
