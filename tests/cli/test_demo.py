@@ -39,7 +39,14 @@ from penstock.errors import PenstockError
 from penstock.sources.schedule import SECOND, Schedule
 from tests.spark.support import assert_gone
 
-PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())"]
+PENSTOCK = [
+    sys.executable,
+    "-c",
+    "import sys; from penstock.cli.main import main; sys.exit(main())",
+]
+
+
+SAME_IN_ALL_REPORTS = {"id": "query", "runId": "run", "numInputRows": 20}
 
 
 def reading(**changes: Any) -> Reading:
@@ -70,6 +77,7 @@ def commit(batch: int, first: int, stop: int, began: float, ended: float) -> Com
 class TestMeter:
     def test_a_commit_is_read_from_sparks_report(self) -> None:
         report = {
+            **SAME_IN_ALL_REPORTS,
             "batchId": 4,
             "timestamp": "1970-01-01T00:00:10.250Z",
             "durationMs": {"triggerExecution": 1500, "addBatch": 1000},
@@ -86,7 +94,11 @@ class TestMeter:
 
     def test_the_first_batch_starts_at_nothing_and_an_idle_report_is_none(self) -> None:
         source = {"startOffset": None, "endOffset": {"start": 0.0, "offset": 9}}
-        report = {"batchId": 0, "timestamp": "1970-01-01T00:00:00.000Z", "sources": [source]}
+        report = SAME_IN_ALL_REPORTS | {
+            "batchId": 0,
+            "timestamp": "1970-01-01T00:00:00.000Z",
+            "sources": [source],
+        }
         first = Commit.of(
             json.dumps(report | {"durationMs": {"triggerExecution": 1, "addBatch": 1}})
         )

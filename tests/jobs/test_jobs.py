@@ -32,7 +32,11 @@ from tests.jobs.broken import BROKEN, GOOD, Broken
 from tests.jobs.test_load import EXAMPLES, written
 from tests.spark.support import assert_gone, wait_until
 
-PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())"]
+PENSTOCK = [
+    sys.executable,
+    "-c",
+    "import sys; from penstock.cli.main import main; sys.exit(main())",
+]
 PAPERS = [path for path in EXAMPLES if path.stem != "five"]
 """Examples that are queries of the papers."""
 QUERIES = [(path, name) for path in PAPERS for name in load(path).job.queries]

@@ -33,10 +33,6 @@ class Mail:
         self._now += 1
         return tuples, sic
 
-    def under_way(self) -> float:
-        """The SIC of everything that was sent and has not come."""
-        return float(self._sic.sum())
-
 
 class Sliding:
     """Sums over the last intervals, one for each of many."""

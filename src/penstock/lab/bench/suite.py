@@ -50,11 +50,8 @@ def run_benches(names: list[str], seconds: float, directory: Path | None) -> boo
     """Runs them one after another in one session; whether everything holds."""
     if not 0 < seconds < float("inf"):
         raise PenstockError(f"--seconds: a length such as 90, not {seconds:g}")
-    spark = harness.session()
-    try:
+    with harness.bench_session() as spark:
         good = [_run(spark, name, seconds, directory) for name in names]
-    finally:
-        spark.stop()
     return all(good)
 
 

@@ -119,11 +119,7 @@ def _batch_seconds(spark: SparkSession, name: str, size: int, seconds: float) ->
     else:
         admit = {"all admitted": 1.0, "all shed": 0.0}[name]
         query = h.run_plain(_job(spark, size, admit), seconds, name)
-    took = [
-        p["durationMs"]["triggerExecution"] / 1000
-        for p in query.recentProgress
-        if p["numInputRows"] == size
-    ]
+    took = [batch.seconds for batch in h.batches_of(query) if batch.rows == size]
     return took[len(took) // 2 :]
 
 

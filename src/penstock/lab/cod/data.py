@@ -22,7 +22,6 @@ class Case:
     """A stream and what stands for it where its file is missing."""
 
     name: str
-    about: str
     file: str
     load: Callable[[pd.DataFrame, int], WindowedStream]
     stand_in: DriftingStream
@@ -80,41 +79,41 @@ def _codes(table: pd.DataFrame, *keys: str) -> Ints:
 
 
 FLIGHTS, GOOGLE = "us_flights_2001h1_3m.parquet", "google2011_task_events_part0.parquet"
+# mean delay an origin, a day
 ORIGIN = Case(
     "flights-origin",
-    "mean delay an origin, a day",
     FLIGHTS,
     _flights("origin"),
     DriftingStream(groups=200, tuples=16_000, skew=1.1, overlap=0.98, distance=0.1),
     181,
 )
+# mean delay a route, a day
 ROUTE = Case(
     "flights-route",
-    "mean delay a route, a day",
     FLIGHTS,
     _flights("origin", "destination"),
     DriftingStream(groups=3000, tuples=16_000, skew=0.6, overlap=0.9, distance=0.3),
     181,
 )
+# mean CPU request a class, 5 min
 CLASS = Case(
     "google-class",
-    "mean CPU request a class, 5 min",
     GOOGLE,
     _google("sched_class"),
     DriftingStream(groups=4, tuples=10_000, skew=2.0, distance=0.5),
     17,
 )
+# mean CPU request a user, 5 min
 USER = Case(
     "google-user",
-    "mean CPU request a user, 5 min",
     GOOGLE,
     _google("user"),
     DriftingStream(groups=60, tuples=10_000, skew=2.0, overlap=0.8, distance=0.5),
     17,
 )
+# mean packet size, 45 s sliding 15 s
 PACKETS = Case(
     "iot-packets",
-    "mean packet size, 45 s sliding 15 s",
     "iot_sentinel_packets.parquet",
     _packets,
     DriftingStream(groups=1, tuples=12_000, length=45.0),

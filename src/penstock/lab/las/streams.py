@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.types import Floats, Ints
+from penstock.sources.generators import draw_places, zipf_weights
 
 ITEMS = 4096
 TUPLES = 32_768
@@ -67,15 +68,13 @@ class ParallelRuns:
 
 def popularity(skew: float, items: int = ITEMS) -> Floats:
     """Zipf-α over the items; α = 0 is the uniform distribution."""
-    weight = np.arange(1, items + 1, dtype=np.float64) ** -skew
+    weight = zipf_weights(items, skew)
     return np.asarray(weight / weight.sum())
 
 
 def draw(rng: np.random.Generator, chances: Floats, size: int) -> Items:
     """Items at random, the first being the most frequent."""
-    edges = np.cumsum(chances)
-    found = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
-    return np.asarray(np.minimum(found, chances.size - 1), dtype=np.int32)
+    return draw_places(chances, size, rng).astype(np.int32)
 
 
 def association(
