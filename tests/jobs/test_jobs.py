@@ -23,7 +23,7 @@ from penstock.jobs.check import check
 from penstock.jobs.inputs import _replay, identity
 from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.results import answer
-from penstock.jobs.start import RESULT, _gated, open_site, start
+from penstock.jobs.start import RESULT_METRICS, _gated, open_site, start
 from penstock.sources.generators import pa
 from penstock.sources.options import parse
 from penstock.sources.schedule import Schedule
@@ -231,7 +231,7 @@ def _failed(query: StreamingQuery) -> bool:
 
 
 def _answered(query: StreamingQuery) -> bool:
-    told = (progress.observedMetrics.get(RESULT) for progress in query.recentProgress)
+    told = (progress.observedMetrics.get(RESULT_METRICS) for progress in query.recentProgress)
     return any(metrics is not None and metrics["units"] for metrics in told)
 
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.jobs.load import load
-from penstock.jobs.model import EVERY, ConceptEntry
+from penstock.jobs.model import EVERY_SOURCE, ConceptEntry
 from penstock.units import amount
 from penstock.windows.concept import Concept
 from tests.jobs.broken import BROKEN, GOOD, Broken
@@ -37,7 +37,7 @@ def test_a_job_is_what_the_file_says(tmp_path: Path) -> None:
     assert [(step.at, step.factor) for step in rides.profile or []] == [(0.0, 1.0), (20.0, 5.0)]
     assert (trips.event_time, trips.lateness) == ("at", 10.0)
     fares = job.queries["fares"]
-    assert (fares.strata, fares.floor, fares.bounds) == ({EVERY: ["route"]}, 0.1, 0.95)
+    assert (fares.strata, fares.floor, fares.bounds) == ({EVERY_SOURCE: ["route"]}, 0.1, 0.95)
     assert loaded.queries["trips"].plain == (
         "SELECT count(*) AS trips FROM trips GROUP BY window(trips.at, '1 minute')"
     )

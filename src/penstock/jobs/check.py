@@ -1,8 +1,8 @@
-"""What only Spark can say about a job: columns, types, formats, and what a stream cannot do.
+"""Asks Spark what only Spark knows about a job file: columns, types, formats, and streaming rules.
 
-Nothing is started. Queries are analysed twice, over the sources as they are, which gives the names
-and types of their results, and in their rewritten form, which is then shown to the checks that
-Spark makes before it starts a query.
+Nothing is started. Spark analyses each query twice. Over the sources as they are, the analysis
+gives the names and types of the results. The rewritten form is shown to the checks that Spark
+makes before it starts a streaming query.
 """
 
 import os
@@ -27,7 +27,10 @@ Schemas = Mapping[str, StructType]
 
 
 def check(spark: SparkSession, loaded: LoadedJob) -> Schemas:
-    """Raises the first mistake with its place; gives what plain Spark's results would look like."""
+    """Raises the first mistake with its place in the file.
+
+    Returns, for each query, the columns that plain Spark's result would have.
+    """
     job = loaded.job
     _writable(loaded, job.checkpoint, ("checkpoint",))
     streams = {name: _source(spark, loaded, name) for name in job.sources}
@@ -98,15 +101,18 @@ def _query(
         behind(stamped, given).createOrReplaceTempView(f"`{view(name, source)}`")
     try:
         plain = spark.sql(rewritten.plain).schema
-        _streamable(spark, answer(spark, rewritten, plain), query.mode)
+        _check_streaming_rules(spark, answer(spark, rewritten, plain), query.mode)
     except PySparkException as error:
         line = line_of(query.sql, error)
         raise loaded.document.error(("queries", name, "sql"), told(error), line) from None
     return plain
 
 
-def _streamable(spark: SparkSession, frame: DataFrame, mode: str) -> None:
-    """Spark's own checks, which it makes when a query is started."""
+def _check_streaming_rules(spark: SparkSession, frame: DataFrame, mode: str) -> None:
+    """Has Spark make the checks that it makes when a query is started.
+
+    It raises Spark's own exception where a stream cannot do what the frame asks for.
+    """
     bridge: Any = spark
     analysed: Any = frame
     modes = bridge._jvm.org.apache.spark.sql.streaming.OutputMode
@@ -135,15 +141,20 @@ def _sink(spark: SparkSession, loaded: LoadedJob, name: str) -> None:
 def _require_format(
     spark: SparkSession, loaded: LoadedJob, place: tuple[str, ...], name: str
 ) -> None:
-    if name == "memory":  # a word of the stream writer's
-        return
+    if name != "memory" and not _knows_format(spark, name):  # memory: only stream writers know it
+        message = f"Spark knows no format {name!r}; is its package in spark.jars.packages?"
+        raise loaded.document.error(place, message)
+
+
+def _knows_format(spark: SparkSession, name: str) -> bool:
+    """Whether Spark finds a data source of this name."""
     bridge: Any = spark
     try:
         lookup = bridge._jvm.org.apache.spark.sql.execution.datasources.DataSource
         lookup.lookupDataSource(name, bridge._jsparkSession.sessionState().conf())
     except Exception:
-        message = f"Spark knows no format {name!r}; is its package in spark.jars.packages?"
-        raise loaded.document.error(place, message) from None
+        return False
+    return True
 
 
 def _writable(loaded: LoadedJob, directory: str | None, place: tuple[str, ...]) -> None:

@@ -1,7 +1,7 @@
-"""From a file to a job whose parts fit together, without Spark.
+"""Reads a job file and checks, without Spark, that its parts fit together.
 
-The rule: one clear message, with file, line and key, and what to do. What only Spark can know
-(columns, types, formats) is checked by ``penstock.spark.check``.
+A mistake gives one message with file, line and key that says what to do. What only Spark can know
+(columns, types, formats) is checked by ``penstock.jobs.check``.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from penstock.core.settings import impossible
 from penstock.documents import Document, read, validate
 from penstock.errors import PenstockError
 from penstock.hints import hint
-from penstock.jobs.model import EVERY, JobFile, QueryEntry
+from penstock.jobs.model import EVERY_SOURCE, JobFile, QueryEntry
 from penstock.sql import Rewritten, Source, SqlError, rewrite
 
 
 @dataclass(frozen=True)
 class LoadedJob:
-    """A job, its queries rewritten, and the document for messages."""
+    """Holds a job file, its queries rewritten, and the document that messages point into."""
 
     job: JobFile
     document: Document
@@ -27,11 +27,12 @@ class LoadedJob:
 
     @property
     def directory(self) -> Path:
-        """What relative paths of sources are relative to: the file's own directory."""
+        """The directory of the job file; relative paths of sources start here."""
         return Path(self.document.name).parent
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> LoadedJob:
+    """Reads a job file and rewrites its queries; raises the first mistake with its place."""
     document = read(path, environment)
     if not isinstance(document.data, dict):
         raise document.error((), "expected keys such as 'sources' and 'queries'")
@@ -41,7 +42,7 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> LoadedJob:
 
 
 def view(query: str, source: str) -> str:
-    """The name of a source as a query sees it, gated."""
+    """Names the temporary view through which a query reads a source behind its gate."""
     return f"{query}:{source}"
 
 
@@ -58,7 +59,7 @@ def _check(job: JobFile, document: Document) -> None:
         if query.ceiling is not None and query.ceiling < query.floor:
             raise document.error(("queries", name, "ceiling"), "lies below the floor")
         for source in query.strata:
-            if source not in (EVERY, *job.sources):
+            if source not in (EVERY_SOURCE, *job.sources):
                 message = f"unknown source {source!r}; {hint(source, job.sources)}"
                 raise document.error(("queries", name, "strata", source), message)
 
@@ -78,7 +79,7 @@ def _rewritten(job: JobFile, name: str, document: Document) -> Rewritten:
 
 
 def _fits(query: QueryEntry, found: Rewritten) -> None:
-    """What Spark would refuse only once the query runs."""
+    """Refuses what Spark would refuse only once the query runs."""
     if (found.order or found.limit is not None) and query.mode != "complete":
         raise SqlError("ORDER BY and LIMIT: a stream has a first row only with mode: complete")
     if found.aggregated and query.mode == "append" and not found.windowed:
