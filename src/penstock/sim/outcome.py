@@ -1,4 +1,4 @@
-"""What is measured in a run, and the figures that a scenario answers with."""
+"""Measures a run, and holds the figures that a scenario answers with."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SimulationOutcome:
-    """Of a run: its figures, without the time before it settled."""
+    """Holds the figures of a run, without the time before it settled."""
 
     scenario: Scenario
     deployment: Deployment
     sic: Floats
-    """Of each query, the mean over the time that it was measured; NaN where it never was."""
+    """Each query's mean SIC while it was measured; NaN where it never was."""
     times: Floats
     over_time: Floats
     """Every query's SIC at every step, from the start on; NaN while it is not there."""
     utilisation: Floats
-    """Of each site."""
+    """The share of time that each site worked."""
     shed_share: Floats
     tuples: dict[str, int]
 
@@ -39,7 +39,7 @@ class SimulationOutcome:
         return spread(self.measured)
 
     def jain_over_time(self) -> Floats:
-        """At every step, over the queries that are there."""
+        """Jain's index at every step, over the queries that are there."""
         return np.array([_jain(row) for row in self.over_time])
 
     @property
@@ -126,12 +126,12 @@ class RunRecorder:
         )
 
     def any_measured(self) -> bool:
-        """Whether a run to the end will have something to say."""
+        """Whether a run to the end measures any query."""
         times = self._scenario.interval * np.arange(1.0, self._scenario.steps + 1)
         return bool(self._there(times[times > self._scenario.unmeasured]).any())
 
     def _there(self, times: Floats) -> Bools:
-        """A query is measured from one STW after it came until it goes."""
+        """Says when each query is measured: from one STW after it came until it goes."""
         work = self._deployment.work
         now = times[:, None]
         return np.asarray((now >= work.start + self._scenario.stw) & (now <= work.until))

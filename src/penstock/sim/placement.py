@@ -1,4 +1,4 @@
-"""Where fragments run. Fragments of one query go to different sites while there are enough."""
+"""Places fragments on sites; those of one query go to different sites while there are enough."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,12 @@ import numpy as np
 from penstock.core.types import Floats, Ints
 from penstock.sim.query_graph import QueryGraph
 
-CLUSTERS = 4
-"""Of sites, in the thesis' example of Zipf placement."""
+ZIPF_CLUSTERS = 4
+"""How many clusters of sites the thesis' example of Zipf placement has."""
 
 
 def place(name: str, work: QueryGraph, sites: int, rng: np.random.Generator) -> Ints:
-    """The site of each fragment, by the placement of this name."""
+    """Chooses the site of each fragment by the placement of this name."""
     return PLACEMENTS[name](work, sites, rng)
 
 
@@ -22,7 +22,7 @@ def zipf_weights(sites: int) -> Floats:
     >>> [round(150 * float(w * 5)) for w in zipf_weights(20)[::5]]
     [10, 20, 40, 80]
     """
-    clusters = [c for c in np.array_split(np.arange(sites), CLUSTERS) if c.size]
+    clusters = [c for c in np.array_split(np.arange(sites), ZIPF_CLUSTERS) if c.size]
     weight = np.empty(sites)
     for number, cluster in enumerate(clusters):
         weight[cluster] = 2.0**number / cluster.size
