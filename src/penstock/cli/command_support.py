@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from penstock.errors import PenstockError
 
@@ -16,6 +17,16 @@ def share(text: str) -> float:
     if not 0.0 <= value <= 1.0:
         raise argparse.ArgumentTypeError(f"a number between 0 and 1, not {text!r}")
     return value
+
+
+def check_writable(option: str, file: Path | None) -> None:
+    """Refuses a file that cannot be written before the work begins, not after it."""
+    if file is None:
+        return
+    try:
+        file.touch()
+    except OSError as error:
+        raise PenstockError(f"{option}: {file}: {error.strerror}") from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The sequence of events of `penstock check` and `penstock run`."""
+"""Runs and checks job files, as ``penstock run`` and ``penstock check`` ask for."""
 
 import json
 import signal
@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
+from penstock.cli.command_support import check_writable
 from penstock.cli.interrupt import Interrupt
 from penstock.cli.run_view import RunMoment, RunView, view
 from penstock.cli.terminal import say
@@ -21,8 +22,9 @@ from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
 from penstock.sql import Rewritten
 
-POLL = 0.25
-FAILED = 1
+POLL_SECONDS = 0.25
+A_QUERY_FAILED = 1
+"""The exit code where a query ended with an error."""
 
 
 def check(path: Path) -> int:
@@ -77,18 +79,14 @@ def run(path: Path, seconds: float | None = None, report: Path | None = None) ->
     for name, reason in failures.items():
         say(console, f"the query {name} failed: {reason}")
     if failures:
-        return FAILED
+        return A_QUERY_FAILED
     return 128 + interrupt.number if interrupt.number else 0
 
 
 def _check_options(seconds: float | None, report: Path | None) -> None:
     if seconds is not None and not 0 < seconds < float("inf"):
         raise PenstockError(f"--seconds: expected a number above 0, not {seconds:g}")
-    if report is not None:
-        try:
-            report.touch()
-        except OSError as error:
-            raise PenstockError(f"--report: {report}: {error.strerror}") from None
+    check_writable("--report", report)
 
 
 Outcome = tuple[dict[str, Any], dict[str, str]]
@@ -139,7 +137,7 @@ def _watched(
     failures: dict[str, str] = {}
     while seconds is None or time.monotonic() < began + seconds:
         try:
-            interrupt.pause(POLL)
+            interrupt.pause(POLL_SECONDS)
         except KeyboardInterrupt:
             break
         seen.moment(RunMoment(time.monotonic() - began, site.sic(), site.report()))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from penstock.cli.command_support import check_writable
 from penstock.cli.demo.calibrate import Bench
 from penstock.cli.demo.runner import DemoRun, Runner, TooEasy
 from penstock.cli.demo.screen import DemoScreen
@@ -51,11 +52,7 @@ def show(seconds: float | None = None, file: Path | None = None) -> int:
 def _check(seconds: float | None, file: Path | None) -> None:
     if seconds is not None and not LEAST <= seconds <= MOST:
         raise PenstockError(f"--seconds: from {LEAST:g} to {MOST:g} for each run, not {seconds:g}")
-    if file is not None:
-        try:
-            file.touch()
-        except OSError as error:
-            raise PenstockError(f"--json: {file}: {error.strerror}") from None
+    check_writable("--json", file)
 
 
 def _view(console: Console, clock: Clock) -> DemoView:
