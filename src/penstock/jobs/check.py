@@ -45,17 +45,17 @@ def _source(spark: SparkSession, loaded: LoadedJob, name: str) -> DataFrame:
     source, place = loaded.job.sources[name], ("sources", name)
     if source.format not in ("replay", "files"):
         _require_format(spark, loaded, (*place, "format"), source.format)
+    at_time = (*place, "time") if source.time else place
+    blamed: tuple[str, ...] = place
     try:
         stream = read(spark, source, loaded.directory)
-        behind(stream, source).createOrReplaceTempView(f"`{name}`")
         stream.select(*identity(stream, source))
-    except ValueError as error:
-        raise loaded.document.error(place, str(error)) from None
+        blamed = at_time  # what is refused from here on is the event-time column
+        behind(stream, source).createOrReplaceTempView(f"`{name}`")
     except PySparkException as error:
         raise loaded.document.error(place, told(error)) from None
-    except PenstockError as error:
-        key = (*place, "time") if source.time else place
-        raise loaded.document.error(key, str(error)) from None
+    except ValueError as error:
+        raise loaded.document.error(blamed, str(error)) from None
     return stream
 
 
