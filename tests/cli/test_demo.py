@@ -28,18 +28,25 @@ from penstock.cli.demo.meter import (
     marginal_rate,
     oldest,
 )
-from penstock.cli.demo.screen import Terminal, latency_by_time, plot, scale
+from penstock.cli.demo.screen import DemoScreen, latency_by_time, plot, scale
 from penstock.cli.demo.show import BUDGET, LONGEST, SHORTEST, length, show
 from penstock.cli.demo.summary import Verdict, as_json, conclusion, table, windows_due
 from penstock.cli.demo.truth import Accuracy, Pool, accuracy
-from penstock.cli.demo.view import Clock, Lines, line
+from penstock.cli.demo.view import Clock, DemoLines, line
 from penstock.cli.demo.workload import BURST, CALM, Workload
 from penstock.cli.interrupt import Interrupt
 from penstock.errors import PenstockError
 from penstock.sources.schedule import SECOND, Schedule
 from tests.spark.support import assert_gone
 
-PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())"]
+PENSTOCK = [
+    sys.executable,
+    "-c",
+    "import sys; from penstock.cli.main import main; sys.exit(main())",
+]
+
+
+SAME_IN_ALL_REPORTS = {"id": "query", "runId": "run", "numInputRows": 20}
 
 
 def reading(**changes: Any) -> Reading:
@@ -70,6 +77,7 @@ def commit(batch: int, first: int, stop: int, began: float, ended: float) -> Com
 class TestMeter:
     def test_a_commit_is_read_from_sparks_report(self) -> None:
         report = {
+            **SAME_IN_ALL_REPORTS,
             "batchId": 4,
             "timestamp": "1970-01-01T00:00:10.250Z",
             "durationMs": {"triggerExecution": 1500, "addBatch": 1000},
@@ -86,7 +94,11 @@ class TestMeter:
 
     def test_the_first_batch_starts_at_nothing_and_an_idle_report_is_none(self) -> None:
         source = {"startOffset": None, "endOffset": {"start": 0.0, "offset": 9}}
-        report = {"batchId": 0, "timestamp": "1970-01-01T00:00:00.000Z", "sources": [source]}
+        report = SAME_IN_ALL_REPORTS | {
+            "batchId": 0,
+            "timestamp": "1970-01-01T00:00:00.000Z",
+            "sources": [source],
+        }
         first = Commit.of(
             json.dumps(report | {"durationMs": {"triggerExecution": 1, "addBatch": 1}})
         )
@@ -239,7 +251,7 @@ class TestView:
 
     def test_plain_lines_come_once_a_second(self) -> None:
         console = recorder(60)
-        with Lines(console, Clock()) as view:
+        with DemoLines(console, Clock()) as view:
             view.stage("starting", 1.0, 2.0)
             for run in ("plain", "gated"):
                 for tenth in range(10, 30):
@@ -249,7 +261,7 @@ class TestView:
     @pytest.mark.parametrize("width", [80, 110, 200])
     def test_the_display_fits(self, width: int) -> None:
         console = recorder(width)
-        view = Terminal(console, Clock())
+        view = DemoScreen(console, Clock())
         view.stage("with Penstock", 1.0, 2.0)
         view.reading("plain", reading(shed=0, sic=1.0, latency=31.0, through=0.9))
         view.reading("gated", reading())

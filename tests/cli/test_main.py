@@ -4,11 +4,12 @@ import io
 import json
 import subprocess
 import sys
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
+from penstock.cli.main import COMMANDS, main
 
 EXAMPLE = (
     '{"policy": "balance-sic", "capacity": 10, "queries": [{"id": "q1", "sic": 0.0, "weight": 1,'
@@ -153,6 +154,50 @@ def test_help_has_an_example_that_works(
     queries = json.loads(capsys.readouterr().out)["queries"]
     assert [q["strata"][0]["kept"] for q in queries] == pytest.approx([10 / 3, 20 / 3])
     assert "q1 keeps 3.3 tuples and q2 keeps 6.7" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: penstock {name} [-h]")
+    description = import_module(COMMANDS[name].module).DESCRIPTION
+    assert "".join(description.split()) in "".join(text.split())
+
+
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for name, (_, summary) in COMMANDS.items():
+        assert f" {name} {summary}" in text
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["--fast", "plan"]])
+def test_what_is_no_command_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert capsys.readouterr().err.startswith("usage: penstock ")
+
+
+def test_the_help_loads_no_command_and_nothing_heavy() -> None:
+    program = """
+import sys
+from penstock.cli.main import COMMANDS, main
+try:
+    main(["--help"])
+except SystemExit:
+    loaded = [listed.module for listed in COMMANDS.values()]
+    heavy = [*loaded, "numpy", "pydantic", "yaml", "rich", "penstock.lab", "pyspark"]
+    print([name for name in heavy if name in sys.modules], file=sys.stderr)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stderr == "[]\n"
 
 
 @pytest.mark.parametrize("module", ["penstock", "penstock.core.controller", "penstock.cli"])

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from penstock.cli.run import described
-from penstock.cli.run_view import Lines, Moment, Screen, line, view
+from penstock.cli.run_view import RunLines, RunMoment, RunScreen, line, view
 from penstock.sql import rewrite
 from tests.sql.cases import SOURCES, WINDOW
 
@@ -27,8 +27,8 @@ REPORT = {
 }
 
 
-def moment(elapsed: float) -> Moment:
-    return Moment(elapsed, {"trips": 1.0, "fares": 0.25}, REPORT)
+def moment(elapsed: float) -> RunMoment:
+    return RunMoment(elapsed, {"trips": 1.0, "fares": 0.25}, REPORT)
 
 
 def test_a_plain_line() -> None:
@@ -40,7 +40,7 @@ def test_a_plain_line() -> None:
 def test_plain_lines_come_once_a_second() -> None:
     file = io.StringIO()
     seen = view(Console(file=file), "rome")
-    assert isinstance(seen, Lines)
+    assert isinstance(seen, RunLines)
     with seen:
         seen.stage("starting Spark")
         for tenth in range(25):
@@ -52,7 +52,7 @@ def test_plain_lines_come_once_a_second() -> None:
 
 def test_a_terminal_gets_a_table() -> None:
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
-    screen = Screen(console, "rome")
+    screen = RunScreen(console, "rome")
     with screen:
         screen.stage("running")
         screen.moment(moment(3.0))

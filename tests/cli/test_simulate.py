@@ -8,7 +8,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.cli.simulate import reply
 from penstock.errors import PenstockError
-from penstock.sim.what_if import Answer, Point, Question, ask
+from penstock.sim.what_if import Answer, Question, SweepPoint, ask
 from tests.sim.support import small
 
 SCENARIO = """\
@@ -102,7 +102,7 @@ def test_sites_of_different_capacity_cannot_be_swept() -> None:
 
 
 def _answer(*means: float) -> Answer:
-    points = tuple(Point(100.0 * (i + 1), mean, 1.0, 1.0) for i, mean in enumerate(means))
+    points = tuple(SweepPoint(100.0 * (i + 1), mean, 1.0, 1.0) for i, mean in enumerate(means))
     return Answer(Question("queries", tuple(p.at for p in points)), points, None, None)
 
 
@@ -118,7 +118,11 @@ def test_the_thesis_trade_off_by_hand() -> None:
 
 
 def test_a_sweep_as_people_read_it() -> None:
-    points = (Point(10, 1.0, 1.0, 0.51), Point(20, 0.8, 0.998, 0.99), Point(40, 0.25, 0.9, 1.0))
+    points = (
+        SweepPoint(10, 1.0, 1.0, 0.51),
+        SweepPoint(20, 0.8, 0.998, 0.99),
+        SweepPoint(40, 0.25, 0.9, 1.0),
+    )
     answer = Answer(Question("queries", (10, 20, 40)), points, 0.5, 20)
     assert (
         reply(answer)

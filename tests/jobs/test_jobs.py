@@ -22,9 +22,9 @@ from penstock import arrow as pa
 from penstock.errors import PenstockError
 from penstock.jobs.check import check
 from penstock.jobs.inputs import _replay, identity
-from penstock.jobs.load import Loaded, load
+from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.results import answer
-from penstock.jobs.start import RESULT, _gated, open_site, start
+from penstock.jobs.start import RESULT_METRICS, _gated, open_site, start
 from penstock.sources.options import parse
 from penstock.sources.schedule import Schedule
 from penstock.sql.rewrite import Rewritten
@@ -33,7 +33,11 @@ from tests.jobs.broken import BROKEN, GOOD, Broken
 from tests.jobs.test_load import EXAMPLES, written
 from tests.spark.support import assert_gone, wait_until
 
-PENSTOCK = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())"]
+PENSTOCK = [
+    sys.executable,
+    "-c",
+    "import sys; from penstock.cli.main import main; sys.exit(main())",
+]
 PAPERS = [path for path in EXAMPLES if path.stem != "five"]
 """Examples that are queries of the papers."""
 QUERIES = [(path, name) for path in PAPERS for name in load(path).job.queries]
@@ -111,7 +115,7 @@ def test_a_concept_reaches_the_gate(spark: SparkSession, tmp_path: Path) -> None
 # --- examples -------------------------------------------------------------------------------------
 
 
-def recorded(spark: SparkSession, loaded: Loaded, name: str, seconds: int) -> DataFrame:
+def recorded(spark: SparkSession, loaded: LoadedJob, name: str, seconds: int) -> DataFrame:
     """The first seconds of a made-up source, as a table."""
     source = loaded.job.sources[name]
     settings = parse(_replay(source, None))
@@ -125,7 +129,7 @@ def recorded(spark: SparkSession, loaded: Loaded, name: str, seconds: int) -> Da
 
 
 def views(
-    loaded: Loaded, query: str, tables: dict[str, DataFrame], rate: float, draw: int = 0
+    loaded: LoadedJob, query: str, tables: dict[str, DataFrame], rate: float, draw: int = 0
 ) -> None:
     """A query's sources as its gate would leave them at this rate."""
     for name in loaded.queries[query].sources:
@@ -229,7 +233,7 @@ def _failed(query: StreamingQuery) -> bool:
 
 
 def _answered(query: StreamingQuery) -> bool:
-    told = (progress.observedMetrics.get(RESULT) for progress in query.recentProgress)
+    told = (progress.observedMetrics.get(RESULT_METRICS) for progress in query.recentProgress)
     return any(metrics is not None and metrics["units"] for metrics in told)
 
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.cli.main import main
 from penstock.errors import PenstockError
 from penstock.jobs.load import load
-from penstock.jobs.model import EVERY, Windows
+from penstock.jobs.model import EVERY_SOURCE, ConceptEntry
 from penstock.units import amount
 from penstock.windows.concept import Concept
 from tests.jobs.broken import BROKEN, GOOD, Broken
@@ -37,7 +37,7 @@ def test_a_job_is_what_the_file_says(tmp_path: Path) -> None:
     assert [(step.at, step.factor) for step in rides.profile or []] == [(0.0, 1.0), (20.0, 5.0)]
     assert (trips.event_time, trips.lateness) == ("at", 10.0)
     fares = job.queries["fares"]
-    assert (fares.strata, fares.floor, fares.bounds) == ({EVERY: ["route"]}, 0.1, 0.95)
+    assert (fares.strata, fares.floor, fares.bounds) == ({EVERY_SOURCE: ["route"]}, 0.1, 0.95)
     assert loaded.queries["trips"].plain == (
         "SELECT count(*) AS trips FROM trips GROUP BY window(trips.at, '1 minute')"
     )
@@ -58,7 +58,7 @@ def test_one_clear_message_with_its_place(
 
 
 def test_a_file_can_say_of_a_concept_what_python_can() -> None:
-    assert list(Windows.model_fields) == [field.name for field in fields(Concept)]
+    assert list(ConceptEntry.model_fields) == [field.name for field in fields(Concept)]
 
 
 def test_there_are_thirty_broken_jobs_and_more() -> None:

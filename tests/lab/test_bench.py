@@ -17,9 +17,9 @@ from penstock.guard.guard_plan import GuardPlan
 from penstock.guard.hashes import fingerprints
 from penstock.guard.sketch import Sketch
 from penstock.lab.bench import harness
-from penstock.lab.bench.capacity import Turn, best_fixed, compared
-from penstock.lab.bench.command import BENCHES
+from penstock.lab.bench.best_fixed_rate import Turn, best_fixed, compared
 from penstock.lab.bench.guard_rivals import CORES, AdmittedSoFar, StrawManAdmission
+from penstock.lab.bench.suite import BENCHES
 
 ALWAYS = {
     "truthful": [

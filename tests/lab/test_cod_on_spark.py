@@ -14,9 +14,9 @@ import penstock.spark as ps
 from penstock.core.types import Stratum
 from penstock.errors import PenstockError
 from penstock.lab.cod.compare import at_equal_volume, mean_error
-from penstock.lab.cod.drifting import Generator
+from penstock.lab.cod.drifting import DriftingStream
 from penstock.lab.cod.on_spark import files, through_gate
-from penstock.lab.cod.recorded import Stream
+from penstock.lab.cod.recorded import WindowedStream
 from penstock.lab.cod.scores import score
 from penstock.lab.experiments import get
 from penstock.windows.in_force import ConceptWindows
@@ -25,7 +25,7 @@ from penstock.windows.window import Window
 
 def test_every_group_comes_through_and_weights_make_up_for_the_rest(spark: SparkSession) -> None:
     """Half of the groups change from one window to the next."""
-    stream = Generator(groups=60, tuples=6000, skew=1.2, overlap=0.5).stream(2, seed=1)
+    stream = DriftingStream(groups=60, tuples=6000, skew=1.2, overlap=0.5).stream(2, seed=1)
     kept = through_gate(spark, stream, ps.Concept("1m", keep=0.15, time="t"), batches=8)
     compared = at_equal_volume(stream, kept)
     scores = score(stream, kept)
@@ -47,7 +47,7 @@ def _window(site: ps.Site) -> Window:
 
 def test_values_reach_the_controller(spark: SparkSession, tmp_path: Path) -> None:
     """An error target: what is not needed for it is shed, without any overload."""
-    stream = Generator(groups=4, tuples=12_000, skew=0.5, spread=0.3).stream(1, seed=1)
+    stream = DriftingStream(groups=4, tuples=12_000, skew=0.5, spread=0.3).stream(1, seed=1)
     raw = files(spark, stream, tmp_path, 6)
     terms = ps.Concept("1m", error="5%", value="x", time="timestamp_seconds(t)")
     with ps.Site(spark, interval="50ms", latency="2h") as site:
@@ -83,7 +83,7 @@ def test_a_million_groups_are_no_problem(spark: SparkSession, tmp_path: Path) ->
     group = np.where(
         rng.random(size * 4) < 0.5, rng.integers(0, 5, size * 4), np.arange(size * 4) + 5
     )
-    stream = Stream(np.arange(size * 4) / size / 4 * 60, group, np.ones(size * 4), 60.0)
+    stream = WindowedStream(np.arange(size * 4) / size / 4 * 60, group, np.ones(size * 4), 60.0)
     raw = files(spark, stream, tmp_path, 4)
     with ps.Site(spark, interval="50ms", latency="2h") as site:
         terms = ps.Concept("1m", keep=0.2, time="t")
@@ -111,7 +111,7 @@ def test_a_join_spends_on_keys_that_are_on_both_streams(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Keys 0 to 9 are on both, 10 to 19 and 20 to 29 on one of them only."""
-    left = Generator(groups=20, tuples=4000, skew=0.0).stream(1, seed=1)
+    left = DriftingStream(groups=20, tuples=4000, skew=0.0).stream(1, seed=1)
     right = replace(left, group=np.where(left.group < 10, left.group, left.group + 10))
     terms = ps.Concept("1m", keep=0.2, time="t", join=True)
     with ps.Site(spark, interval="50ms", latency="2h") as site:
@@ -147,7 +147,7 @@ def test_a_join_spends_on_keys_that_are_on_both_streams(
 
 
 def test_bad_terms_are_refused_at_the_gate(spark: SparkSession, tmp_path: Path) -> None:
-    raw = files(spark, Generator(groups=5, tuples=50).stream(1), tmp_path, 1)
+    raw = files(spark, DriftingStream(groups=5, tuples=50).stream(1), tmp_path, 1)
     with ps.Site(spark) as site:
         with pytest.raises(PenstockError, match="time='when'"):
             site.gate(raw, query="q", strata="g", concept=ps.Concept("1m", time="when"))

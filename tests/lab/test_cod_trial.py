@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from penstock.lab.cod.drifting import Generator
-from penstock.lab.cod.recorded import Stream
+from penstock.lab.cod.drifting import DriftingStream
+from penstock.lab.cod.recorded import WindowedStream
 from penstock.lab.cod.scores import Score, score
 from penstock.lab.cod.trial import one_pass
 from penstock.lab.cod.two_pass import as_before, oracle, uniform
@@ -22,7 +22,7 @@ def budgets(scores: list[Score]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def test_one_pass_is_near_two_and_far_from_uniform() -> None:
-    stream = Generator(skew=1.2, distance=0.1, overlap=0.9).stream(5, seed=1)
+    stream = DriftingStream(skew=1.2, distance=0.1, overlap=0.9).stream(5, seed=1)
     ours = score(stream, one_pass(stream, CONCEPT))
     rng, kept = np.random.default_rng(1), budgets(ours)
     best, even = (score(stream, way(stream, kept, rng)) for way in (oracle, uniform))
@@ -36,7 +36,7 @@ def test_an_abrupt_change_of_concept_does_little_harm() -> None:
     """All groups change between windows 4 and 5; a policy that goes by the last window fails."""
     ours, theirs = list[Score](), list[Score]()
     for seed in range(3):
-        stream = Generator(overlap={4: 0.0}).stream(5, seed)
+        stream = DriftingStream(overlap={4: 0.0}).stream(5, seed)
         ours += score(stream, one_pass(stream, CONCEPT, seed))
         theirs += score(stream, as_before(stream, 0.1, np.random.default_rng(seed)))
     assert ratio(ours) <= 1.5 < ratio(theirs)
@@ -49,7 +49,7 @@ def ratio(scores: list[Score]) -> float:
 
 
 def test_an_error_target_is_met() -> None:
-    stream = Generator(groups=40, spread=0.4, skew=1.0).stream(5, seed=2)
+    stream = DriftingStream(groups=40, spread=0.4, skew=1.0).stream(5, seed=2)
     terms = Concept(60, error="5%", value="x", time="t")
     scores = score(stream, one_pass(stream, terms))
     within = [float((s.errors <= 0.05).mean()) for s in scores]
@@ -63,7 +63,7 @@ def test_neyman_gives_more_to_groups_that_are_spread_wider() -> None:
     size = 12_000
     group = rng.integers(0, 10, size * 3)
     value = np.where(group < 5, rng.normal(100, 1, group.size), rng.normal(100, 60, group.size))
-    stream = Stream(np.arange(group.size) * 60 / size, group, value, 60.0)
+    stream = WindowedStream(np.arange(group.size) * 60 / size, group, value, 60.0)
     terms = Concept(60, keep=0.05, by="neyman", value="x", time="t")
     sample = one_pass(stream, terms).kept[2 * size :]
     kept = np.bincount(group[2 * size :][sample], minlength=10)
@@ -73,8 +73,8 @@ def test_neyman_gives_more_to_groups_that_are_spread_wider() -> None:
 
 
 def test_sliding_windows_miss_no_group() -> None:
-    stream = Generator(groups=60).stream(4, seed=3)
-    sliding = Stream(stream.time, stream.group, stream.value, 60.0, 20.0)
+    stream = DriftingStream(groups=60).stream(4, seed=3)
+    sliding = WindowedStream(stream.time, stream.group, stream.value, 60.0, 20.0)
     scores = score(
         sliding, one_pass(sliding, Concept(60, slide=20, keep=0.1, time="t"), batches=20)
     )
@@ -82,14 +82,16 @@ def test_sliding_windows_miss_no_group() -> None:
     assert mean(scores[:-2]) < 0.2
 
 
-def joined(seed: int) -> Stream:
+def joined(seed: int) -> WindowedStream:
     """Two streams of which half of the keys are on both."""
-    a, b = (Generator(skew=1.2).stream(3, seed + part) for part in (0, 10))
+    a, b = (DriftingStream(skew=1.2).stream(3, seed + part) for part in (0, 10))
     key = np.arange(100) + 50
     time, group = np.concatenate((a.time, b.time)), np.concatenate((a.group, key[b.group]))
     order = np.argsort(time, kind="stable")
     source = np.repeat([0, 1], len(a))
-    return Stream(time[order], group[order], np.ones(order.size), 60.0, source=source[order])
+    return WindowedStream(
+        time[order], group[order], np.ones(order.size), 60.0, source=source[order]
+    )
 
 
 def test_a_join_favours_keys_on_both_streams() -> None:

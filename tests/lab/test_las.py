@@ -20,16 +20,16 @@ from penstock.lab.las import (
     FullKnowledge,
     LoadAware,
     Operator,
-    Shedder,
     SlidingAverage,
-    StrawMan,
+    StrawManShedder,
+    TupleShedder,
 )
 from penstock.lab.las.checks import Check
 from penstock.lab.las.dearest_first import LOWEST, PACE, SYNC
 from penstock.lab.las.messages import Matrices, Message, Reply, Request
 from penstock.lab.las.operator import OperatorPhase, snapshot_error
-from penstock.lab.las.simulate import exact_costs, simulate
 from penstock.lab.las.streams import Setting, association, popularity, runs
+from tests.reference.las_simulation import exact_costs, simulate
 
 # --- the operator --------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ def test_time_that_was_taken_for_idle_is_not_corrected_twice() -> None:
 
 
 def test_an_idle_operator_is_not_ahead_of_time() -> None:
-    shedder = StrawMan(Absolute(0.5), mean=1.0)
+    shedder = StrawManShedder(Absolute(0.5), mean=1.0)
     assert not shedder.sheds(1, 0.0)
     assert not shedder.sheds(1, 100.0)
     assert shedder.total == 101.0
@@ -226,10 +226,10 @@ def test_base_line_drops_its_share() -> None:
 
 def test_all_have_one_shape() -> None:
     check = Average(1.0)
-    shedders: list[Shedder] = [
+    shedders: list[TupleShedder] = [
         LoadAware(check),
         DearestFirst(1.0),
-        StrawMan(check, 1.0),
+        StrawManShedder(check, 1.0),
         FullKnowledge(check, lambda _key, _now: 1.0),
         BaseLine(0.1, np.random.default_rng(0)),
     ]
@@ -304,7 +304,7 @@ def test_the_bound_of_the_average(seed: int, gaps: float, threshold: float) -> N
         lambda: Operator(Sketch(), window=0),
         lambda: Operator(Sketch(), tolerance=float("nan")),
         lambda: BaseLine(2.0, np.random.default_rng(0)),
-        lambda: StrawMan(Average(1.0), -1.0),
+        lambda: StrawManShedder(Average(1.0), -1.0),
         lambda: LoadAware(Average(1.0), error=-2.0),
         lambda: DearestFirst(float("inf")),
     ],

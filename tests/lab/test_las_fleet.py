@@ -18,8 +18,8 @@ from penstock.lab.las import (
     FullKnowledge,
     LoadAware,
     Operator,
-    Shedder,
-    StrawMan,
+    StrawManShedder,
+    TupleShedder,
 )
 from penstock.lab.las.fleet import (
     BaseLineFleet,
@@ -30,30 +30,30 @@ from penstock.lab.las.fleet import (
 )
 from penstock.lab.las.fleet_learning import DearestFirstFleet, LoadAwareFleet, warmed
 from penstock.lab.las.messages import Message, Reply
-from penstock.lab.las.simulate import exact_costs, simulate
-from penstock.lab.las.streams import Phase, Runs, Setting, runs, seven_phases
+from penstock.lab.las.streams import ParallelRuns, Setting, StreamPhase, runs, seven_phases
+from tests.reference.las_simulation import exact_costs, simulate
 
 TUPLES, WINDOW = 1200, 64
 
 
-def _small(warm: bool, changing: bool) -> Runs:
+def _small(warm: bool, changing: bool) -> ParallelRuns:
     """A few runs of several settings, with costs and rates that change on the way."""
     settings = [Setting(), Setting(under=0.6, error=0.3), Setting(under=-0.2, threshold=1.0)]
     made = runs(settings, 2, 2, TUPLES, warm=200 if warm else 0, items=64)
     first = made.phases[0]
-    later = Phase(TUPLES // 2, first.costs * 2.0, first.gap * 0.9)
+    later = StreamPhase(TUPLES // 2, first.costs * 2.0, first.gap * 0.9)
     return replace(made, phases=[first, later]) if changing else made
 
 
-def _reference(kind: str, alone: Runs) -> tuple[Shedder, Operator]:
+def _reference(kind: str, alone: ParallelRuns) -> tuple[TupleShedder, Operator]:
     check, seed, error = Average(float(alone.threshold[0])), int(alone.seed[0]), alone.error[0]
     made = FadingOperator if kind == "dearest first" else Operator
     operator, warm = made(Sketch(float(error), 0.1, seed), WINDOW), None
     if alone.warm is not None:
         warm = warmed(operator, alone.warm[:, 0], alone.phases[0].costs[0]).sketch
-    shedders: dict[str, Callable[[], Shedder]] = {
+    shedders: dict[str, Callable[[], TupleShedder]] = {
         "base line": lambda: BaseLine(float(alone.share[0]), np.random.default_rng(seed)),
-        "straw man": lambda: StrawMan(check, float(alone.mean[0])),
+        "straw man": lambda: StrawManShedder(check, float(alone.mean[0])),
         "full knowledge": lambda: FullKnowledge(check, exact_costs(alone)),
         "las": lambda: LoadAware(check, float(error), warm),
         "dearest first": lambda: DearestFirst(float(alone.threshold[0]), warm),
@@ -61,7 +61,7 @@ def _reference(kind: str, alone: Runs) -> tuple[Shedder, Operator]:
     return shedders[kind](), operator
 
 
-FLEETS: dict[str, Callable[[Runs], FleetShedder]] = {
+FLEETS: dict[str, Callable[[ParallelRuns], FleetShedder]] = {
     "base line": BaseLineFleet,
     "straw man": StrawManFleet,
     "full knowledge": FullKnowledgeFleet,
@@ -136,7 +136,7 @@ def test_the_rule_has_no_scale() -> None:
     phase = made.phases[0]
     longer = replace(
         made,
-        phases=[Phase(0, 64.0 * phase.costs, 64.0 * phase.gap)],
+        phases=[StreamPhase(0, 64.0 * phase.costs, 64.0 * phase.gap)],
         threshold=64.0 * made.threshold,
     )
     one, other = (simulate_fleet(m, DearestFirstFleet(m)) for m in (made, longer))
@@ -160,7 +160,7 @@ def test_figure_9_in_small() -> None:
 def test_costs_that_rise_fourfold_make_no_lasting_queue() -> None:
     made = runs([Setting(under=0.0, threshold=64.0)], 2, 2, tuples=16_000)
     first = made.phases[0]
-    rising = replace(made, phases=[first, Phase(6000, 4.0 * first.costs, first.gap)])
+    rising = replace(made, phases=[first, StreamPhase(6000, 4.0 * first.costs, first.gap)])
     found = simulate_fleet(rising, DearestFirstFleet(rising), window=2000)
     waits = found.waits / found.kept
     assert waits.max() <= 10 * 64.0

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.lab.experiments import get
-from penstock.lab.themis.sic_correlation import QUERIES, RATES, Point, rank_correlation
+from penstock.lab.themis.sic_correlation import QUERIES, RATES, ErrorPoint, rank_correlation
 
 
 def test_error_falls_as_sic_rises(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,8 +27,8 @@ def test_error_falls_as_sic_rises(spark: SparkSession, monkeypatch: pytest.Monke
 
 
 def test_rank_correlation_is_spearmans() -> None:
-    falling = [Point(rate, rate, 1 - rate, 1) for rate in RATES]
+    falling = [ErrorPoint(rate, rate, 1 - rate, 1) for rate in RATES]
     assert rank_correlation(falling) == pytest.approx(-1.0)
     swapped = [falling[1], falling[0], *falling[2:]]
-    mixed = [Point(a.rate, a.sic, b.error, 1) for a, b in zip(falling, swapped, strict=True)]
+    mixed = [ErrorPoint(a.rate, a.sic, b.error, 1) for a, b in zip(falling, swapped, strict=True)]
     assert rank_correlation(mixed) == pytest.approx(1 - 2 - (-6 * 2 / (10 * 99)))

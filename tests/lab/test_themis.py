@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.lab.experiments import available, get
-from penstock.lab.publish import page
+from penstock.lab.report import page
 from penstock.lab.reproduce import family
 
 NEEDS_MORE = {

@@ -3,9 +3,9 @@
 from typing import Any
 
 from penstock.lab.study import federation
-from penstock.sim.engine import Simulation
-from penstock.sim.measure import Outcome
+from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.scenario import Scenario
+from penstock.sim.simulation import Simulation
 
 
 def small(
@@ -17,5 +17,5 @@ def small(
     return federation(queries, (int(low), int(high or low)), sites, overload, **settings)
 
 
-def run(scenario: Scenario) -> Outcome:
+def run(scenario: Scenario) -> SimulationOutcome:
     return Simulation(scenario).run()

@@ -8,8 +8,8 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.sim.deployment import deploy
 from penstock.sim.placement import zipf_weights
+from penstock.sim.query_graph import KINDS, RequestedQueries, lay_out_queries
 from penstock.sim.scenario import Scenario, load
-from penstock.sim.workload import KINDS, Asked, workload
 from tests.sim.support import small
 
 HEAD = "sites: {count: 3, capacity: 50}\n"
@@ -92,7 +92,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_an_unknown_coordinator_is_told() -> None:
-    from penstock.sim.engine import Simulation
+    from penstock.sim.simulation import Simulation
 
     with pytest.raises(PenstockError, match="no query 'nobody'"):
         Simulation(small(failures=[{"coordinator": "nobody", "at": 1, "for": 1}]))
@@ -141,7 +141,10 @@ def test_table_1() -> None:
 
 
 def test_avg_all_is_a_tree_and_top_5_a_chain() -> None:
-    work = workload([Asked("avg-all", (4, 4)), Asked("top-5", (4, 4))], np.random.default_rng(0))
+    work = lay_out_queries(
+        [RequestedQueries("avg-all", (4, 4)), RequestedQueries("top-5", (4, 4))],
+        np.random.default_rng(0),
+    )
     assert work.down.tolist() == [-1, 0, 0, 0, -1, 4, 5, 6]
     assert work.depth.tolist() == [0, 1, 1, 1, 0, 1, 2, 3]
     assert work.share.tolist() == [0.25] * 8

@@ -14,13 +14,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 from penstock.errors import PenstockError
-from penstock.lab.cod.drifting import Generator
+from penstock.lab.cod.drifting import DriftingStream
 from penstock.lab.cod.on_spark import files
 from penstock.spark.window_processor import Manager, process_windows
 from penstock.windows.buffer import Buffer
 from penstock.windows.sampling import shedder
 
-STREAM = Generator(groups=20, tuples=4000, skew=1.2, overlap=0.5).stream(3, seed=4)
+STREAM = DriftingStream(groups=20, tuples=4000, skew=1.2, overlap=0.5).stream(3, seed=4)
 
 
 def middle(rows: pd.DataFrame) -> dict[str, float]:

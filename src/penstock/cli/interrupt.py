@@ -1,4 +1,4 @@
-"""Ctrl-C, at moments that suit Spark."""
+"""Delivers Ctrl-C at moments that suit Spark."""
 
 import signal
 import time
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-NAP = 0.1
+LONGEST_NAP_SECONDS = 0.1
+"""How long a pause may go on after Ctrl-C."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -21,7 +22,7 @@ class Interrupt:
     def __init__(self) -> None:
         self._started = False
         self.number = 0
-        """Of the signal, or 0."""
+        """The number of the signal that came, or 0."""
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -52,7 +53,7 @@ class Interrupt:
         end = time.monotonic() + seconds
         self.check()
         while (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, NAP))
+            time.sleep(min(left, LONGEST_NAP_SECONDS))
             self.check()
 
     def _press(self, number: int, frame: FrameType | None) -> None:

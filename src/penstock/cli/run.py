@@ -1,4 +1,4 @@
-"""The sequence of events of `penstock check` and `penstock run`."""
+"""Runs and checks job files, as ``penstock run`` and ``penstock check`` ask for."""
 
 import json
 import signal
@@ -10,19 +10,21 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
+from penstock.cli.command_support import check_writable
 from penstock.cli.interrupt import Interrupt
-from penstock.cli.run_view import Moment, View, view
+from penstock.cli.run_view import RunMoment, RunView, view
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
 from penstock.jobs.check import check as check_on_spark
-from penstock.jobs.load import Loaded, load
+from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.start import open_site, start
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
 from penstock.sql import Rewritten
 
-POLL = 0.25
-FAILED = 1
+POLL_SECONDS = 0.25
+A_QUERY_FAILED = 1
+"""The exit code where a query ended with an error."""
 
 
 def check(path: Path) -> int:
@@ -77,25 +79,21 @@ def run(path: Path, seconds: float | None = None, report: Path | None = None) ->
     for name, reason in failures.items():
         say(console, f"the query {name} failed: {reason}")
     if failures:
-        return FAILED
+        return A_QUERY_FAILED
     return 128 + interrupt.number if interrupt.number else 0
 
 
 def _check_options(seconds: float | None, report: Path | None) -> None:
     if seconds is not None and not 0 < seconds < float("inf"):
         raise PenstockError(f"--seconds: expected a number above 0, not {seconds:g}")
-    if report is not None:
-        try:
-            report.touch()
-        except OSError as error:
-            raise PenstockError(f"--report: {report}: {error.strerror}") from None
+    check_writable("--report", report)
 
 
 Outcome = tuple[dict[str, Any], dict[str, str]]
 
 
 def _performed(
-    loaded: Loaded, seconds: float | None, seen: View, interrupt: Interrupt
+    loaded: LoadedJob, seconds: float | None, seen: RunView, interrupt: Interrupt
 ) -> Outcome | PenstockError:
     """The report, and why queries failed; or what is wrong with the job."""
     with seen, workspace("run") as directory:
@@ -131,7 +129,7 @@ def _watched(
     queries: Mapping[str, StreamingQuery],
     site: Site,
     seconds: float | None,
-    seen: View,
+    seen: RunView,
     interrupt: Interrupt,
 ) -> dict[str, str]:
     """Until the time is over, somebody stops it, or all queries have ended."""
@@ -139,10 +137,10 @@ def _watched(
     failures: dict[str, str] = {}
     while seconds is None or time.monotonic() < began + seconds:
         try:
-            interrupt.pause(POLL)
+            interrupt.pause(POLL_SECONDS)
         except KeyboardInterrupt:
             break
-        seen.moment(Moment(time.monotonic() - began, site.sic(), site.report()))
+        seen.moment(RunMoment(time.monotonic() - began, site.sic(), site.report()))
         failures = {name: why for name, query in queries.items() if (why := _failure(query))}
         if failures or not any(query.isActive for query in queries.values()):
             break

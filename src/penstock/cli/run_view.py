@@ -15,7 +15,7 @@ EVERY = 1.0
 
 
 @dataclass(frozen=True)
-class Moment:
+class RunMoment:
     """How a job stands."""
 
     elapsed: float
@@ -24,29 +24,29 @@ class Moment:
     report: Mapping[str, Any]
 
 
-class View(Shown, Protocol):
+class RunView(Shown, Protocol):
     """Is told what happens, in order, on one thread."""
 
     def stage(self, title: str) -> None: ...
-    def moment(self, now: Moment) -> None: ...
+    def moment(self, now: RunMoment) -> None: ...
 
 
-def view(console: Console, site: str) -> View:
-    return Screen(console, site) if drawable(console) else Lines(console)
+def view(console: Console, site: str) -> RunView:
+    return RunScreen(console, site) if drawable(console) else RunLines(console)
 
 
-class Screen(Redrawn):
+class RunScreen(Redrawn):
     """A table, redrawn in place."""
 
     def __init__(self, console: Console, site: str) -> None:
         self._site, self._title = site, ""
-        self._now: Moment | None = None
+        self._now: RunMoment | None = None
         super().__init__(console)
 
     def stage(self, title: str) -> None:
         self._title = title
 
-    def moment(self, now: Moment) -> None:
+    def moment(self, now: RunMoment) -> None:
         self._now = now
 
     def picture(self) -> RenderableType:
@@ -54,7 +54,7 @@ class Screen(Redrawn):
         return title if self._now is None else Group(title, table(self._now))
 
 
-def table(now: Moment) -> Table:
+def table(now: RunMoment) -> Table:
     """One row a query."""
     site = now.report["site"]
     shown = Table(
@@ -76,7 +76,7 @@ def table(now: Moment) -> Table:
     return shown
 
 
-class Lines(Plain):
+class RunLines(Plain):
     """A line a second, without control characters."""
 
     def __init__(self, console: Console) -> None:
@@ -85,13 +85,13 @@ class Lines(Plain):
     def stage(self, title: str) -> None:
         say(self._console, title)
 
-    def moment(self, now: Moment) -> None:
+    def moment(self, now: RunMoment) -> None:
         if now.elapsed >= self._last + EVERY:
             self._last = now.elapsed
             say(self._console, line(now))
 
 
-def line(now: Moment) -> str:
+def line(now: RunMoment) -> str:
     totals = {
         key: sum(query[key] for query in now.report["queries"])
         for key in ("arrived", "admitted", "shed")

@@ -3,14 +3,14 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 from penstock.cli.terminal import progress_bar
 from penstock.errors import PenstockError
-from penstock.sim.engine import Simulation
-from penstock.sim.measure import Outcome
-from penstock.sim.plots import plots_of_answer, plots_of_run
+from penstock.plots import Plot, draw
+from penstock.sim.outcome import SimulationOutcome
+from penstock.sim.run_plots import plots_of_answer, plots_of_run
 from penstock.sim.scenario import load
+from penstock.sim.simulation import Simulation
 from penstock.sim.what_if import Answer, Question, ask
 
 
@@ -37,7 +37,7 @@ def what_if(
     print(json.dumps(answer.json(), indent=1) if as_json else reply(answer))
 
 
-def summary(outcome: Outcome, wall: float) -> str:
+def summary(outcome: SimulationOutcome, wall: float) -> str:
     """A page that says how everybody fared."""
     scenario, work, spread = outcome.scenario, outcome.deployment.work, outcome.spread
     lines = [
@@ -104,11 +104,9 @@ def _verdict(answer: Answer) -> str:
     }[answer.question.dial]
 
 
-def _write_plots(plots: list[Any], directory: Path | None) -> None:
+def _write_plots(plots: list[Plot], directory: Path | None) -> None:
     if directory is None:
         return
-    from penstock.lab.publish import draw
-
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,9 +1,8 @@
-"""What commands with a live view share: something redrawn in place, or plain lines."""
+"""Shows how a command is doing: something redrawn in place, or plain lines."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, RenderableType
@@ -18,13 +17,13 @@ def drawable(console: Console) -> bool:
 
 
 def say(console: Console, text: str) -> None:
-    """One plain line, as it is."""
+    """Prints one plain line, as it is."""
     console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager
 def progress_bar(title: str = "") -> Iterator[Callable[[str, float], None]]:
-    """Of long work: to be told what is being done, and which part of it all is done."""
+    """Shows a bar for long work; it is told what is being done, and which part of all is done."""
     columns = (
         TextColumn(title),
         BarColumn(),
@@ -39,19 +38,14 @@ def progress_bar(title: str = "") -> Iterator[Callable[[str, float], None]]:
 
 
 class Shown(Protocol):
-    """Lasts for a ``with`` block."""
+    """Is shown for as long as a ``with`` block lasts."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class Redrawn(Shown):
-    """A picture, redrawn four times a second, on a thread of its own."""
+    """Shows a picture that a thread of its own redraws four times a second."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=4)
@@ -63,25 +57,15 @@ class Redrawn(Shown):
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
 
 class Plain(Shown):
-    """Text as it comes: nothing to set up, nothing to put away."""
+    """Shows text as it comes; there is nothing to set up and nothing to put away."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass

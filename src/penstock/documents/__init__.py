@@ -1,4 +1,4 @@
-"""YAML files of people: read with the place of everything, fitted to a model, errors with both."""
+"""Reads YAML files that people write, and validates them with messages that name the place."""
 
 from penstock.documents.document import Document, read
 from penstock.documents.validation import MisplacedError, validate

@@ -1,8 +1,9 @@
-"""A YAML document with the place of everything in it.
+"""Reads a YAML document and remembers the line of everything in it.
 
-PyYAML's nodes know their lines; plain loading forgets them. Secrets come from the environment:
-``${NAME}`` anywhere in a text, ``${NAME:-default}`` if it may be missing, ``$${`` for ``${``
-itself. Messages show what is written in the file, never what a variable holds.
+PyYAML's nodes know their lines, and plain loading forgets them. Secrets come from the environment:
+``${NAME}`` stands for a variable anywhere in a text, ``${NAME:-default}`` for one that may be
+missing, and ``$${`` for ``${`` itself. Messages show what is written in the file, never what a
+variable holds.
 """
 
 import os
@@ -22,7 +23,10 @@ _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)?(?::-([^}]*))?\}")
 
 @dataclass
 class Place:
-    """Where something stands: lines count from 1. ``written`` is its text before variables."""
+    """Says where something stands in the file; lines count from 1.
+
+    ``written`` is its text with the names of variables, not with what they hold.
+    """
 
     line: int
     text_line: int
@@ -32,27 +36,28 @@ class Place:
 
 @dataclass
 class Document:
-    """What a file says, as plain data, and where it says it."""
+    """Holds what a file says, as plain data, and where it says it."""
 
     name: str
     data: Any = None
     places: dict[Path_, Place] = field(default_factory=dict)
 
     def error(self, path: Path_, message: str, line: int | None = None) -> PenstockError:
-        """A message with file, line and key; ``line`` counts within the text at ``path``."""
+        """Makes an error with file, line and key; ``line`` counts within the text at ``path``."""
         place = self.place(path)
         number = place.line if line is None else place.text_line + line - 1
         key = dotted(path)
         return PenstockError(f"{self.name}:{number}: {key + ': ' if key else ''}{message}")
 
     def place(self, path: Path_) -> Place:
-        """Of the nearest thing that is written: what is missing stands where it should be."""
+        """Finds where something stands, or the nearest key above what is missing."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, Place(1, 1))
 
 
 def dotted(path: Path_) -> str:
+    """Writes a path as people do, such as ``queries.fares.strata[0]``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
@@ -60,6 +65,7 @@ def dotted(path: Path_) -> str:
 
 
 def read(path: Path, environment: Mapping[str, str] | None = None) -> Document:
+    """Reads a file; variables come from ``environment``, or from that of the process."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -70,6 +76,7 @@ def read(path: Path, environment: Mapping[str, str] | None = None) -> Document:
 
 
 def parse(text: str, name: str, environment: Mapping[str, str]) -> Document:
+    """Reads a text; ``name`` stands for it in messages."""
     document = Document(name)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

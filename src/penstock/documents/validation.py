@@ -1,4 +1,4 @@
-"""A document as a pydantic model, or one message in words for people about what does not fit."""
+"""Fits a document to a pydantic model, or says in one message for people what does not fit."""
 
 from typing import Any, TypeVar, get_args
 
@@ -10,10 +10,27 @@ from penstock.errors import PenstockError
 from penstock.hints import hint
 
 Model = TypeVar("Model", bound=BaseModel)
+_EXPECTED = {
+    "string_type": "a text",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "dict_type": "keys with values",
+    "model_type": "keys with values",
+    "list_type": "a list",
+    "too_short": "at least one",
+}
+"""For each kind of pydantic's errors, what was expected, in words."""
 
 
 class MisplacedError(ValueError):
-    """A value that does not go with others; ``place`` leads to it from where it was noticed."""
+    """Is raised for a value that does not go with others.
+
+    ``place`` leads to the value from the model that noticed it.
+    """
 
     def __init__(self, place: Path_, problem: str) -> None:
         super().__init__(problem)
@@ -21,6 +38,7 @@ class MisplacedError(ValueError):
 
 
 def validate(document: Document, model: type[Model]) -> Model:
+    """Makes a model of a document; raises the first mistake with its place in the file."""
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
@@ -28,7 +46,7 @@ def validate(document: Document, model: type[Model]) -> Model:
 
 
 def _spelling_first(error: ErrorDetails) -> bool:
-    """A key that is misspelt is also missing; the first is what to say."""
+    """Sorts misspelt keys first: the right key is missing, too, but that is not what to say."""
     return error["type"] != "extra_forbidden"
 
 
@@ -48,7 +66,7 @@ def _told(document: Document, model: type[BaseModel], error: ErrorDetails) -> Pe
 
 
 def _refused(document: Document, path: Path_, error: ErrorDetails) -> PenstockError:
-    """By a rule of ours, in its own words; without what a variable of the environment holds."""
+    """Repeats the words of one of our own rules, without what a variable holds."""
     cause = error["ctx"]["error"]
     if isinstance(cause, MisplacedError):
         return document.error((*path, *cause.place), str(cause))
@@ -59,27 +77,12 @@ def _refused(document: Document, path: Path_, error: ErrorDetails) -> PenstockEr
 
 
 def _written(document: Document, location: Path_) -> Path_:
-    """Without the names of a union's branches, which nobody has written."""
+    """Drops the names that pydantic gives to branches of a union, which are not in the file."""
     path: Path_ = ()
     for part in location:
         if (*path, part) in document.places:
             path = (*path, part)
     return path
-
-
-_EXPECTED = {
-    "string_type": "a text",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "bool_type": "true or false",
-    "dict_type": "keys with values",
-    "model_type": "keys with values",
-    "list_type": "a list",
-    "too_short": "at least one",
-}
 
 
 def _found(document: Document, path: Path_) -> str:
@@ -94,14 +97,14 @@ def _found(document: Document, path: Path_) -> str:
 
 
 def _keys(model: Any, path: Path_) -> list[str]:
-    """What may stand in this place."""
+    """Lists the keys that may stand in this place."""
     for part in path:
         model = _inner(model, part)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _inner(model: Any, part: str | int) -> Any:
-    """The model of what stands below a key, or in a list or a mapping."""
+    """Finds the model of what stands below a key, or in a list or a mapping."""
     if isinstance(model, type) and issubclass(model, BaseModel):
         model = model.model_fields[str(part)].annotation
         options = [kind for kind in get_args(model) if kind is not type(None)]

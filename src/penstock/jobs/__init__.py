@@ -1,1 +1,1 @@
-"""Job files: what ``penstock run`` and ``penstock check`` read. See docs/jobs.md."""
+"""Job files are what ``penstock run`` and ``penstock check`` read; docs/jobs.md explains them."""

@@ -1,8 +1,8 @@
-"""What only Spark can say about a job: columns, types, formats, and what a stream cannot do.
+"""Asks Spark what only Spark knows about a job file: columns, types, formats, and streaming rules.
 
-Nothing is started. Queries are analysed twice, over the sources as they are, which gives the names
-and types of their results, and in their rewritten form, which is then shown to the checks that
-Spark makes before it starts a query.
+Nothing is started. Spark analyses each query twice. Over the sources as they are, the analysis
+gives the names and types of the results. The rewritten form is shown to the checks that Spark
+makes before it starts a streaming query.
 """
 
 import os
@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 from penstock.jobs.inputs import behind, identity, located, read, strata
-from penstock.jobs.load import Loaded, view
+from penstock.jobs.load import LoadedJob, view
 from penstock.jobs.results import answer
 from penstock.spark import arguments
 from penstock.spark.engine import Engine
@@ -26,8 +26,11 @@ from penstock.spark.spark_errors import column_hint, line_of, told
 Schemas = Mapping[str, StructType]
 
 
-def check(spark: SparkSession, loaded: Loaded) -> Schemas:
-    """Raises the first mistake with its place; gives what plain Spark's results would look like."""
+def check(spark: SparkSession, loaded: LoadedJob) -> Schemas:
+    """Raises the first mistake with its place in the file.
+
+    Returns, for each query, the columns that plain Spark's result would have.
+    """
     job = loaded.job
     _writable(loaded, job.checkpoint, ("checkpoint",))
     streams = {name: _source(spark, loaded, name) for name in job.sources}
@@ -38,25 +41,25 @@ def check(spark: SparkSession, loaded: Loaded) -> Schemas:
     return {name: _query(spark, loaded, name, streams) for name in job.queries}
 
 
-def _source(spark: SparkSession, loaded: Loaded, name: str) -> DataFrame:
+def _source(spark: SparkSession, loaded: LoadedJob, name: str) -> DataFrame:
     source, place = loaded.job.sources[name], ("sources", name)
     if source.format not in ("replay", "files"):
         _require_format(spark, loaded, (*place, "format"), source.format)
+    at_time = (*place, "time") if source.time else place
+    blamed: tuple[str, ...] = place
     try:
         stream = read(spark, source, loaded.directory)
-        behind(stream, source).createOrReplaceTempView(f"`{name}`")
         stream.select(*identity(stream, source))
-    except ValueError as error:
-        raise loaded.document.error(place, str(error)) from None
+        blamed = at_time  # what is refused from here on is the event-time column
+        behind(stream, source).createOrReplaceTempView(f"`{name}`")
     except PySparkException as error:
         raise loaded.document.error(place, told(error)) from None
-    except PenstockError as error:
-        key = (*place, "time") if source.time else place
-        raise loaded.document.error(key, str(error)) from None
+    except ValueError as error:
+        raise loaded.document.error(blamed, str(error)) from None
     return stream
 
 
-def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
+def _strata(loaded: LoadedJob, name: str, streams: Mapping[str, DataFrame]) -> None:
     query, used = loaded.job.queries[name], loaded.queries[name].sources
     found = False
     for source in used:
@@ -73,7 +76,7 @@ def _strata(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None
         raise loaded.document.error(("queries", name, "strata"), message)
 
 
-def _concept(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> None:
+def _concept(loaded: LoadedJob, name: str, streams: Mapping[str, DataFrame]) -> None:
     windows = loaded.job.queries[name].concept
     if windows is None:
         return
@@ -87,7 +90,7 @@ def _concept(loaded: Loaded, name: str, streams: Mapping[str, DataFrame]) -> Non
 
 
 def _query(
-    spark: SparkSession, loaded: Loaded, name: str, streams: Mapping[str, DataFrame]
+    spark: SparkSession, loaded: LoadedJob, name: str, streams: Mapping[str, DataFrame]
 ) -> StructType:
     query, rewritten = loaded.job.queries[name], loaded.queries[name]
     for source in rewritten.sources:
@@ -105,7 +108,7 @@ def _query(
     return plain
 
 
-def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
+def _sink(spark: SparkSession, loaded: LoadedJob, name: str) -> None:
     query = loaded.job.queries[name]
     sink, place = query.sink, ("queries", name, "sink")
     _require_format(spark, loaded, (*place, "format"), sink.format)
@@ -121,7 +124,9 @@ def _sink(spark: SparkSession, loaded: Loaded, name: str) -> None:
         )
 
 
-def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...], name: str) -> None:
+def _require_format(
+    spark: SparkSession, loaded: LoadedJob, place: tuple[str, ...], name: str
+) -> None:
     if name == "memory":  # a word of the stream writer's
         return
     if not Engine(spark).knows_format(name):
@@ -129,7 +134,7 @@ def _require_format(spark: SparkSession, loaded: Loaded, place: tuple[str, ...],
         raise loaded.document.error(place, message)
 
 
-def _writable(loaded: Loaded, directory: str | None, place: tuple[str, ...]) -> None:
+def _writable(loaded: LoadedJob, directory: str | None, place: tuple[str, ...]) -> None:
     if directory is None or "://" in directory:
         return
     path = Path(located(directory, loaded.directory))

@@ -1,4 +1,4 @@
-"""The sources of a job file as DataFrames: what is read, and what is done behind the gate."""
+"""Turns the sources of a job file into DataFrames, before the gate and behind it."""
 
 import json
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
 from penstock.errors import PenstockError
-from penstock.jobs.model import EVERY, Query, Source
+from penstock.jobs.model import EVERY_SOURCE, QueryEntry, SourceEntry
 from penstock.sources.options import parse
 from penstock.sources.replay import register
 
-FILES = ("parquet", "orc", "json", "csv", "text")
-IDENTITIES = {"replay": ("_offset",), "kafka": ("topic", "partition", "offset")}
-"""Columns that tell the tuples of a format apart."""
+FILE_FORMATS = ("parquet", "orc", "json", "csv", "text")
+IDENTITY_COLUMNS = {"replay": ("_offset",), "kafka": ("topic", "partition", "offset")}
+"""For each format, the columns that tell its tuples apart."""
 
 
-def read(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
-    """A source as it comes, before its gate; relative paths start at ``directory``."""
+def read(spark: SparkSession, source: SourceEntry, directory: Path) -> DataFrame:
+    """Reads a source as it comes, before its gate; relative paths start at ``directory``."""
     kind, options = source.format, dict(source.options)
     path = None if source.path is None else located(source.path, directory)
     if kind == "replay":
@@ -32,7 +32,7 @@ def read(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
     if kind == "files":
         kind = options.pop("type", "parquet")
     schema = source.ddl
-    if kind in FILES and path is not None:
+    if kind in FILE_FORMATS and path is not None:
         _present(path)
         if schema is None and not source.static:
             return _inferred(spark, kind, options, path)
@@ -44,7 +44,7 @@ def read(spark: SparkSession, source: Source, directory: Path) -> DataFrame:
 
 
 def located(path: str, directory: Path) -> str:
-    """An absolute path, or a URL as it is."""
+    """Makes a path absolute, and leaves a URL as it is."""
     return path if "://" in path else str((directory / path).absolute())
 
 
@@ -54,12 +54,12 @@ def _present(path: str) -> None:
 
 
 def _inferred(spark: SparkSession, kind: str, options: Mapping[str, str], path: str) -> DataFrame:
-    """Spark wants the schema of streamed files told; what is there already tells it."""
+    """Streams files with the schema of those that are there, as Spark infers none for streams."""
     schema = spark.read.format(kind).options(**options).load(path).schema
     return spark.readStream.format(kind).options(**options).schema(schema).load(path)
 
 
-def _replay(source: Source, path: str | None) -> dict[str, str]:
+def _replay(source: SourceEntry, path: str | None) -> dict[str, str]:
     profile = [step.model_dump() for step in source.profile or []]
     given = {
         "path": path,
@@ -74,8 +74,8 @@ def _replay(source: Source, path: str | None) -> dict[str, str]:
     return texts | source.options
 
 
-def behind(gated: DataFrame, source: Source) -> DataFrame:
-    """Parsing, which a shed tuple does not pay for, and the watermark."""
+def behind(gated: DataFrame, source: SourceEntry) -> DataFrame:
+    """Adds parsing, which a shed tuple does not pay for, and the watermark."""
     frame = gated
     if source.columns:
         computed = (sf.expr(text).alias(name) for name, text in source.columns.items())
@@ -95,18 +95,18 @@ def behind(gated: DataFrame, source: Source) -> DataFrame:
     return frame.withWatermark(source.event_time, f"{round(source.lateness * 1000)} milliseconds")
 
 
-def identity(stream: DataFrame, source: Source) -> list[str]:
-    """What tells tuples apart."""
-    return list(source.id or IDENTITIES.get(source.format) or stream.columns)
+def identity(stream: DataFrame, source: SourceEntry) -> list[str]:
+    """Names the columns that tell the tuples of a source apart."""
+    return list(source.id or IDENTITY_COLUMNS.get(source.format) or stream.columns)
 
 
-def strata(stream: DataFrame, name: str, query: Query) -> list[str | Column]:
-    """Columns of the stream as it comes, or expressions over them.
+def strata(stream: DataFrame, name: str, query: QueryEntry) -> list[str | Column]:
+    """Finds what a query is stratified by: columns of the stream, or expressions over them.
 
-    Columns that are given for every source hold for those that have them.
+    Columns that the job file gives for every source apply to the sources that have them.
     """
     own = query.strata.get(name)
-    names = query.strata.get(EVERY, []) if own is None else own
+    names = query.strata.get(EVERY_SOURCE, []) if own is None else own
     known = set(stream.columns)
     if own is None and any(text.isidentifier() and text not in known for text in names):
         return []

@@ -1,7 +1,7 @@
-"""From a file to a job whose parts fit together, without Spark.
+"""Reads a job file and checks, without Spark, that its parts fit together.
 
-The rule: one clear message, with file, line and key, and what to do. What only Spark can know
-(columns, types, formats) is checked by ``penstock.spark.check``.
+A mistake gives one message with file, line and key that says what to do. What only Spark can know
+(columns, types, formats) is checked by ``penstock.jobs.check``.
 """
 
 from collections.abc import Mapping
@@ -13,40 +13,40 @@ from penstock.core.settings import check_timing
 from penstock.documents import Document, read, validate
 from penstock.errors import PenstockError
 from penstock.hints import hint
-from penstock.jobs.model import EVERY, Job, Query
-from penstock.sql import Rewritten, SqlError, rewrite
-from penstock.sql import Source as Table
+from penstock.jobs.model import EVERY_SOURCE, JobFile, QueryEntry
+from penstock.sql import Rewritten, Source, SqlError, rewrite
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A job, its queries rewritten, and the document for messages."""
+class LoadedJob:
+    """Holds a job file, its queries rewritten, and the document that messages point into."""
 
-    job: Job
+    job: JobFile
     document: Document
     queries: Mapping[str, Rewritten]
 
     @property
     def directory(self) -> Path:
-        """What relative paths of sources are relative to: the file's own directory."""
+        """The directory of the job file; relative paths of sources start here."""
         return Path(self.document.name).parent
 
 
-def load(path: Path, environment: Mapping[str, str] | None = None) -> Loaded:
+def load(path: Path, environment: Mapping[str, str] | None = None) -> LoadedJob:
+    """Reads a job file and rewrites its queries; raises the first mistake with its place."""
     document = read(path, environment)
     if not isinstance(document.data, dict):
         raise document.error((), "expected keys such as 'sources' and 'queries'")
-    job = validate(document, Job)
+    job = validate(document, JobFile)
     _check(job, document)
-    return Loaded(job, document, {name: _rewritten(job, name, document) for name in job.queries})
+    return LoadedJob(job, document, {name: _rewritten(job, name, document) for name in job.queries})
 
 
 def view(query: str, source: str) -> str:
-    """The name of a source as a query sees it, gated."""
+    """Names the temporary view through which a query reads a source behind its gate."""
     return f"{query}:{source}"
 
 
-def _check(job: Job, document: Document) -> None:
+def _check(job: JobFile, document: Document) -> None:
     try:
         policies.get(job.policy)
     except PenstockError as error:
@@ -59,15 +59,15 @@ def _check(job: Job, document: Document) -> None:
         if query.ceiling is not None and query.ceiling < query.floor:
             raise document.error(("queries", name, "ceiling"), "lies below the floor")
         for source in query.strata:
-            if source not in (EVERY, *job.sources):
+            if source not in (EVERY_SOURCE, *job.sources):
                 message = f"unknown source {source!r}; {hint(source, job.sources)}"
                 raise document.error(("queries", name, "strata", source), message)
 
 
-def _rewritten(job: Job, name: str, document: Document) -> Rewritten:
+def _rewritten(job: JobFile, name: str, document: Document) -> Rewritten:
     query, path = job.queries[name], ("queries", name, "sql")
     tables = {
-        source: Table(view(name, source), given.event_time, not given.static)
+        source: Source(view(name, source), given.event_time, not given.static)
         for source, given in job.sources.items()
     }
     try:
@@ -78,8 +78,8 @@ def _rewritten(job: Job, name: str, document: Document) -> Rewritten:
     return found
 
 
-def _fits(query: Query, found: Rewritten) -> None:
-    """What Spark would refuse only once the query runs."""
+def _fits(query: QueryEntry, found: Rewritten) -> None:
+    """Refuses what Spark would refuse only once the query runs."""
     if (found.order or found.limit is not None) and query.mode != "complete":
         raise SqlError("ORDER BY and LIMIT: a stream has a first row only with mode: complete")
     if found.aggregated and query.mode == "append" and not found.windowed:

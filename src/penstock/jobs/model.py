@@ -1,4 +1,4 @@
-"""A job as data: what may stand in the file, and of which type."""
+"""Says what may stand in a job file, and of which type it is."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,6 +7,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from penstock.errors import PenstockError
 from penstock.units import amount, seconds
 from penstock.windows.concept import Concept
+
+EVERY_SOURCE = "*"
+"""Stands for every source of a query, where strata are given by source."""
+USUAL_CONFIDENCE = 0.95
+"""The confidence of the intervals that ``bounds: true`` asks for."""
+USUAL_LATENESS_SECONDS = 10.0
+"""How late tuples of a stream may be that can be out of order and names no watermark."""
 
 
 def _duration(value: Any) -> float:
@@ -28,7 +35,7 @@ def _listed(value: Any) -> Any:
 
 
 def _strata(value: Any) -> Any:
-    given = value if isinstance(value, dict) else {EVERY: value}
+    given = value if isinstance(value, dict) else {EVERY_SOURCE: value}
     if not all(_are_names(names) for names in given.values()):
         raise ValueError("expected a column, a list of columns, or one of both for each source")
     return given
@@ -42,14 +49,14 @@ def _are_names(value: Any) -> bool:
 
 def _confidence(value: Any) -> float | None:
     if isinstance(value, bool):
-        return 0.95 if value else None
+        return USUAL_CONFIDENCE if value else None
     if isinstance(value, int | float) and 0 < value < 1:
         return float(value)
     raise ValueError("expected true, false or a confidence such as 0.95")
 
 
 def _option(value: Any) -> str:
-    """Spark takes texts."""
+    """Makes a text of a value, since Spark takes texts only."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -57,8 +64,6 @@ def _option(value: Any) -> str:
     raise ValueError("expected a text, a number, true or false")
 
 
-EVERY = "*"
-"""Every source of a query."""
 Duration = Annotated[float, BeforeValidator(_duration)]
 Lateness = Annotated[float, BeforeValidator(seconds)]
 Amount = Annotated[float, BeforeValidator(_amount)]
@@ -67,19 +72,24 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Option = Annotated[str, BeforeValidator(_option)]
 
 
-class Model(BaseModel):
+class JobFilePart(BaseModel):
+    """Is a mapping of the file; a key that it does not know is a mistake."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Step(Model):
-    """From when on a stream comes how many times as fast."""
+class ProfileEntry(JobFilePart):
+    """Says from when on a replayed stream comes how many times as fast."""
 
     at: Lateness
     factor: Annotated[float, Field(ge=0)]
 
 
-class Source(Model):
-    """A stream. ``format`` is replay, rate, files (with ``path`` and ``schema``) or Spark's."""
+class SourceEntry(JobFilePart):
+    """Describes a stream.
+
+    ``format`` is replay, rate, files (with ``path`` and ``schema``), or one of Spark's.
+    """
 
     format: str
     path: str | None = None
@@ -88,20 +98,20 @@ class Source(Model):
     rate: Amount | None = None
     speed: Annotated[float, Field(gt=0)] | None = None
     loop: bool | None = None
-    profile: list[Step] | None = None
+    profile: list[ProfileEntry] | None = None
     generator: str | None = None
     ddl: Annotated[str | None, Field(alias="schema")] = None
-    """Its columns, as in ``CREATE TABLE``."""
+    """The columns of the stream, as in ``CREATE TABLE``."""
     id: Names = []
     """Columns that tell tuples apart."""
     columns: dict[str, str] = {}
-    """SQL expressions, computed behind the gate: the place for parsing."""
+    """SQL expressions that Spark computes behind the gate; they are the place for parsing."""
     options: dict[str, Option] = {}
     static: bool = False
-    """A table that is read once and not gated, to join with."""
+    """Whether this is a table to join with, which is read once and not gated."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> "Source":
+    def _consistent(self) -> "SourceEntry":
         if self.format != "replay":
             for key in ("speed", "loop", "profile", "generator"):
                 if getattr(self, key) is not None:
@@ -116,27 +126,29 @@ class Source(Model):
 
     @property
     def event_time(self) -> str | None:
-        """A stream that is made up has the time of its arrival."""
+        """The event-time column; a generated stream has the time of its arrival."""
         if self.time is None and self.format == "replay" and self.generator is not None:
             return "_arrival"
         return "timestamp" if self.time is None and self.format == "rate" else self.time
 
     @property
     def lateness(self) -> float:
-        """Seconds; a replayed stream is sorted."""
+        """How late tuples may be, in seconds; a replayed stream is sorted."""
         if self.watermark is not None:
             return self.watermark
-        return 0.0 if self.format == "replay" else 10.0
+        return 0.0 if self.format == "replay" else USUAL_LATENESS_SECONDS
 
 
-class Sink(Model):
+class SinkEntry(JobFilePart):
+    """Says where the results of a query go."""
+
     format: str = "console"
     path: str | None = None
     options: dict[str, Option] = {}
 
 
-class Windows(Model):
-    """How the groups of a query's windows share what is kept; see ``penstock.Concept``."""
+class ConceptEntry(JobFilePart):
+    """Says how the groups of a query's windows share what is admitted; see ``penstock.Concept``."""
 
     window: float | str
     slide: float | str | None = None
@@ -149,7 +161,7 @@ class Windows(Model):
     join: bool = False
 
     @model_validator(mode="after")
-    def _sound(self) -> "Windows":
+    def _sound(self) -> "ConceptEntry":
         try:
             self.concept()
         except PenstockError as error:
@@ -157,28 +169,33 @@ class Windows(Model):
         return self
 
     def concept(self) -> Concept:
+        """The same as the library's own value."""
         return Concept(**self.model_dump())
 
 
-class Query(Model):
+class QueryEntry(JobFilePart):
+    """Describes a query: its SQL, how it takes part in sharing, and where its results go."""
+
     sql: str
     strata: Annotated[dict[str, Names], BeforeValidator(_strata)] = {}
-    """Columns, of every source or by source."""
+    """The columns of its strata, by source; ``EVERY_SOURCE`` stands for all of them."""
     weight: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     floor: Share = 0.0
     ceiling: Share | None = None
     bounds: Annotated[float | None, BeforeValidator(_confidence)] = None
-    """The confidence of intervals: true is 95 %."""
-    concept: Windows | None = None
-    """Where the strata are the groups of the query's windows, of which none may disappear."""
+    """The confidence of the intervals around estimates; ``true`` is 95 %."""
+    concept: ConceptEntry | None = None
+    """Given where the strata are groups of the query's windows and no group may disappear."""
     one_to_one: bool = False
-    """A promise: no tuple of a join has more than one partner."""
+    """Promises that no tuple of a join has more than one partner."""
     mode: Literal["append", "update", "complete"] = "append"
     interval: Duration | None = None
-    sink: Sink = Sink()
+    sink: SinkEntry = SinkEntry()
 
 
-class Job(Model):
+class JobFile(JobFilePart):
+    """Is a whole job file."""
+
     site: str = "site"
     interval: Duration = 1.0
     latency: Duration | None = None
@@ -186,8 +203,8 @@ class Job(Model):
     policy: str = "balance-sic"
     headroom: Annotated[float, Field(gt=0, le=1)] = 0.9
     checkpoint: str | None = None
-    """A directory: a job that is started again goes on where it was."""
+    """A directory; a job file that is run again goes on where it was."""
     spark: dict[str, Option] = {}
-    """Settings of the session, such as ``spark.master``."""
-    sources: Annotated[dict[str, Source], Field(min_length=1)]
-    queries: Annotated[dict[str, Query], Field(min_length=1)]
+    """Settings of the Spark session, such as ``spark.master``."""
+    sources: Annotated[dict[str, SourceEntry], Field(min_length=1)]
+    queries: Annotated[dict[str, QueryEntry], Field(min_length=1)]

@@ -1,7 +1,7 @@
-"""The result of a rewritten query as people want it: plain SQL's columns, and how good they are.
+"""Gives the result of a rewritten query the columns of plain SQL, and says how good they are.
 
-What ``penstock.sql.rewrite`` gives has every row with its marks. Here the SIC of all of them is
-observed, then what plain SQL would not show is dropped (law 2), and columns get the names and the
+What ``penstock.sql.rewrite`` gives has every row with its marks. This module observes the SIC of
+all rows, then drops what plain SQL would not show (law 2), and gives columns the names and the
 types that plain Spark gives them (law 6): a weighted sum of integers is an integer again. A column
 says in its metadata (``penstock``) whether it is weighted, unscaled, or derived from estimates.
 """
@@ -17,10 +17,11 @@ from penstock.sql.rewrite import HIGH, LOW, Rewritten
 def answer(
     spark: SparkSession, query: Rewritten, plain: StructType, observed: str | None = None
 ) -> DataFrame:
-    """The rewritten query over its views; ``plain`` is the schema that it has without weights.
+    """Runs the rewritten query over its views; ``plain`` is the schema that it has without weights.
 
     ``observed`` names the metrics that tell a batch's result SIC, empty units included: the
-    information that came (``sic``), that was meant (``meant``), units, and units not shown.
+    information that came (``sic``), the information that was meant to come (``meant``), the
+    number of units, and the number of units that are not shown.
     """
     shown = zip(query.columns, plain, strict=False)  # a star is no column, and has no bounds
     ends = [field.name + end for column, field in shown if column.bounds for end in (LOW, HIGH)]
@@ -56,7 +57,7 @@ def answer(
 
 
 def _quality(query: Rewritten) -> list[Column]:
-    """A result is complete to a share; a tuple has a worth, and stands for others like it."""
+    """Says how complete an aggregate is, or what a tuple is worth and how many it stands for."""
     if query.aggregated:
         return [sf.try_divide(SIC, MEANT).alias(SIC)]
     return [sf.col(SIC), sf.col(WEIGHT)]
@@ -68,7 +69,7 @@ def _sorted(name: str, descending: bool) -> Column:
 
 
 def _as_plain(column: Column, field: StructField, kind: str) -> Column:
-    """Plain Spark's name and type; what became of an aggregate is in the column's metadata."""
+    """Gives a column plain Spark's name and type; its metadata says what became of an aggregate."""
     if isinstance(field.dataType, IntegralType):
         column = sf.when(column.isNotNull(), sf.round(column))
     column = column.cast(field.dataType)

@@ -1,4 +1,4 @@
-"""A job file on a site: sources, gates, queries and sinks, started together."""
+"""Starts a job file on a site: its sources, gates, queries and sinks."""
 
 import math
 import time
@@ -11,13 +11,19 @@ from pyspark.sql.types import StructType
 
 from penstock.core.settings import QueryTerms
 from penstock.jobs.inputs import behind, identity, located, read, strata
-from penstock.jobs.load import Loaded, view
+from penstock.jobs.load import LoadedJob, view
 from penstock.jobs.results import answer
 from penstock.spark.site import Site
 
+RESULT_METRICS = "penstock_result"
+"""The name under which a batch's progress tells the SIC of its results, empty ones included."""
+LONGEST_WAIT_FOR_SOURCES_SECONDS = 15.0
+"""How long the start of one query may delay the start of the next."""
+POLL_SECONDS = 0.05
 
-def open_site(spark: SparkSession, loaded: Loaded) -> Site:
-    """The site that a job file describes; nothing runs yet."""
+
+def open_site(spark: SparkSession, loaded: LoadedJob) -> Site:
+    """Opens the site that a job file describes; nothing runs yet."""
     job = loaded.job
     terms = {
         name: QueryTerms(
@@ -40,12 +46,16 @@ def open_site(spark: SparkSession, loaded: Loaded) -> Site:
 
 def start(
     spark: SparkSession,
-    loaded: Loaded,
+    loaded: LoadedJob,
     site: Site,
     schemas: Mapping[str, StructType],
     directory: Path,
 ) -> dict[str, StreamingQuery]:
-    """Starts all queries; ``schemas`` come from ``check``, ``directory`` is for what may go."""
+    """Starts all queries.
+
+    ``schemas`` come from ``check``. ``directory`` takes the checkpoints of a job file that names
+    no place for them; they may be deleted with it.
+    """
     kept = loaded.job.checkpoint
     checkpoints = directory if kept is None else Path(located(kept, loaded.directory))
     queries = {}
@@ -58,7 +68,7 @@ def start(
 
 def _started(
     spark: SparkSession,
-    loaded: Loaded,
+    loaded: LoadedJob,
     site: Site,
     name: str,
     plain: StructType,
@@ -67,7 +77,7 @@ def _started(
     query, rewritten = loaded.job.queries[name], loaded.queries[name]
     for source in rewritten.sources:
         _gated(spark, loaded, site, name, source)
-    frame = answer(spark, rewritten, plain, observed=RESULT)
+    frame = answer(spark, rewritten, plain, observed=RESULT_METRICS)
     sink = query.sink
     writer = frame.writeStream.format(sink.format).outputMode(query.mode).options(**sink.options)
     if sink.path is not None:
@@ -75,29 +85,22 @@ def _started(
     return site.start(writer, name=name, interval=query.interval, checkpoint=checkpoint)
 
 
-RESULT = "penstock_result"
-"""Under this name a batch's progress tells the SIC of its results, empty ones included."""
-
-
 def _settle(query: StreamingQuery) -> None:
-    """Waits until a query has its sources, or some seconds.
+    """Waits until a Spark query has opened its sources, or for some seconds.
 
-    Those of Python start processes of their own, which on a busy machine give up where many do so
-    at the same time.
+    Python sources start processes of their own, and on a busy machine these give up where many
+    start at the same time.
     """
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + LONGEST_WAIT_FOR_SOURCES_SECONDS
     while query.isActive and time.monotonic() < end:
         doing = query.status["message"]
         if not doing.startswith(("Initializing", "Getting offsets")):
             return
-        time.sleep(0.05)
+        time.sleep(POLL_SECONDS)
 
 
-PATIENCE = 15.0
-
-
-def _gated(spark: SparkSession, loaded: Loaded, site: Site, query: str, name: str) -> None:
-    """A view of the source as this query gets it: every query has a gate of its own."""
+def _gated(spark: SparkSession, loaded: LoadedJob, site: Site, query: str, name: str) -> None:
+    """Makes the view through which a query reads a source; each query has gates of its own."""
     source, windows = loaded.job.sources[name], loaded.job.queries[query].concept
     stream = read(spark, source, loaded.directory)
     if not source.static:

@@ -1,12 +1,15 @@
-"""What an experiment is, and what it answers: tables, plots, raw figures, and what holds.
+"""What an experiment is, what it answers, and how its answer is written down.
 
-An experiment describes its plots as data (``Plot``, ``Line``) and draws nothing itself, so that
-it can be tested without a picture and every picture looks alike.
+The answer has tables, plots, raw figures, and the claims of the paper that were seen to hold.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from penstock.plots import Plot, draw
 
 Say = Callable[[str, float], None]
 """``say("overload 4, seed 2", 0.37)``: what is being done, and which part of all is done."""
@@ -15,49 +18,30 @@ Cell = str | float | int | None
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
+    """Is one table of a result, with a title and named columns."""
+
     title: str
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
 
     def markdown(self) -> str:
+        """Writes the table as Markdown does."""
         lines = [self.columns, ("---",) * len(self.columns), *self.rows]
         return "\n".join(f"| {' | '.join(map(_text, line))} |" for line in lines)
 
 
-@dataclass(frozen=True)
-class Line:
-    """Points of one series; ``low`` and ``high`` are drawn as a band around it."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
-
-
-@dataclass(frozen=True)
-class Plot:
-    name: str
-    """Of its file; unique within the experiment."""
-    title: str
-    x: str
-    y: str
-    lines: Sequence[Line]
-    log_x: bool = False
-    log_y: bool = False
-    marks: Sequence[tuple[str, float]] = ()
-    """Horizontal lines that help to read it: a threshold, what the paper says."""
-
-
 @dataclass
 class Result:
-    """What came out. ``holds`` has a sentence for each claim, and whether it was seen to hold."""
+    """Holds what came out of an experiment.
+
+    ``holds`` has a sentence for each claim, and whether it was seen to hold.
+    """
 
     title: str
     paper: str
     """Which document, and which figures or sections of it."""
-    tables: list[Table] = field(default_factory=list)
+    tables: list[ResultTable] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Where we differ from the paper, and why."""
@@ -68,7 +52,7 @@ class Result:
 
 @runtime_checkable
 class Experiment(Protocol):
-    """A class with a ``name`` in a module of this package is found by the command line.
+    """Is what ``penstock reproduce`` runs; a class with a ``name`` in this package is one.
 
     ``run`` gets an ``effort`` between 0 and 1: 1 is what the results page shows, and something
     near 0 proves in seconds that it runs. It says how far it is, and keeps to its seeds.
@@ -79,6 +63,41 @@ class Experiment(Protocol):
     """One line, for the list of experiments."""
 
     def run(self, effort: float, say: Say) -> Result: ...
+
+
+def publish(result: Result, name: str, directory: Path) -> None:
+    """Writes ``name.md``, ``name.json`` and an SVG for each plot."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for plot in result.plots:
+        draw(plot, directory / f"{name}-{plot.name}.svg")
+    raw = {
+        "experiment": name,
+        "paper": result.paper,
+        "holds": result.holds,
+        "tables": [
+            {"title": t.title, "rows": [dict(zip(t.columns, row, strict=True)) for row in t.rows]}
+            for t in result.tables
+        ],
+        "figures": result.figures,
+    }
+    (directory / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n")
+    (directory / f"{name}.md").write_text(page(result, name))
+
+
+def page(result: Result, name: str) -> str:
+    """Writes the page that people read, in Markdown."""
+    parts = [f"# {result.title}", f"`penstock reproduce {name}`: {result.paper}."]
+    if result.holds:
+        claims = result.holds.items()
+        parts.append(
+            "\n".join(f"- {'holds' if good else '**does not hold**'}: {c}" for c, good in claims)
+        )
+    for table in result.tables:
+        parts += [f"## {table.title}", table.markdown()]
+    parts += [f"![{plot.title}]({name}-{plot.name}.svg)" for plot in result.plots]
+    if result.notes:
+        parts += ["## Notes", "\n".join(f"- {note}" for note in result.notes)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _text(cell: Cell) -> str:

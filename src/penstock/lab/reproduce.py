@@ -4,7 +4,7 @@ from pathlib import Path
 
 from penstock.cli.terminal import progress_bar
 from penstock.lab.experiments import available, get
-from penstock.lab.publish import page, publish
+from penstock.lab.report import page, publish
 
 
 def listing() -> str:

@@ -8,9 +8,9 @@ import numpy as np
 
 from penstock.core.fairness import Spread
 from penstock.lab.report import Say
-from penstock.sim.engine import Simulation
-from penstock.sim.measure import Outcome
+from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.scenario import Scenario
+from penstock.sim.simulation import Simulation
 
 Value = TypeVar("Value")
 COMPLEX = ("avg-all", "top-5", "cov")
@@ -20,7 +20,7 @@ RATE = 150.0
 
 
 @dataclass(frozen=True)
-class Scale:
+class StudyScale:
     """How much is done for an effort between 0 and 1."""
 
     seeds: tuple[int, ...]
@@ -32,7 +32,7 @@ class Scale:
     """Only to see that it runs: a third of the sites, and of each sweep its ends."""
 
     @classmethod
-    def of(cls, effort: float) -> "Scale":
+    def of(cls, effort: float) -> "StudyScale":
         if effort < 0.1:
             return cls((1,), 24.0, 0.06, brief=True)
         return cls((1, 2, 3), 60.0 + 60.0 * effort, 0.06 + 0.94 * effort, brief=False)
@@ -69,7 +69,7 @@ def federation(
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSummary:
     """One run in a few figures."""
 
     spread: Spread
@@ -83,18 +83,18 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Runs:
+class SeededRuns:
     """The same with several seeds: medians, and how far they are apart."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[RunSummary, ...]
 
-    def values(self, of: Callable[[Run], float]) -> list[float]:
+    def values(self, of: Callable[[RunSummary], float]) -> list[float]:
         return [of(run) for run in self.runs]
 
-    def median(self, of: Callable[[Run], float]) -> float:
+    def median(self, of: Callable[[RunSummary], float]) -> float:
         return float(np.median(self.values(of)))
 
-    def cell(self, of: Callable[[Run], float]) -> str:
+    def cell(self, of: Callable[[RunSummary], float]) -> str:
         """``0.987 (0.981 to 0.990)``; a single seed has no spread."""
         values = self.values(of)
         if len(values) == 1:
@@ -116,29 +116,29 @@ class Runs:
         ]
 
 
-def jain_of(run: Run) -> float:
+def jain_of(run: RunSummary) -> float:
     return run.spread.jain
 
 
-def mean_of(run: Run) -> float:
+def mean_of(run: RunSummary) -> float:
     return run.spread.mean
 
 
-_known: dict[str, Run] = {}
+_known: dict[str, RunSummary] = {}
 """By scenario: several experiments look at the same deployments."""
 
 
-def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> Runs:
-    return Runs(tuple(_run(scenario.changed(seed=seed)) for seed in seeds))
+def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> SeededRuns:
+    return SeededRuns(tuple(_run(scenario.changed(seed=seed)) for seed in seeds))
 
 
 def sweep(
     points: Sequence[Value],
     scenario: Callable[[Value], Scenario],
-    scale: Scale,
+    scale: StudyScale,
     say: Say,
     part: tuple[float, float] = (0.0, 1.0),
-) -> dict[Value, Runs]:
+) -> dict[Value, SeededRuns]:
     """The runs of each point; ``part`` is the part of the whole experiment that this is."""
     found = {}
     for number, point in enumerate(points):
@@ -156,13 +156,13 @@ def with_sites(scenario: Scenario, count: int, capacity: float) -> Scenario:
     return scenario.changed(sites={"count": count, "capacity": capacity})
 
 
-def _run(scenario: Scenario) -> Run:
+def _run(scenario: Scenario) -> RunSummary:
     key = scenario.model_dump_json()
     if key not in _known:
         _known[key] = in_short(Simulation(scenario).run())
     return _known[key]
 
 
-def in_short(outcome: Outcome) -> Run:
+def in_short(outcome: SimulationOutcome) -> RunSummary:
     instants = outcome.jain_over_time()[outcome.settled]
-    return Run(outcome.spread, float(instants.min()), float(outcome.utilisation.mean()))
+    return RunSummary(outcome.spread, float(instants.min()), float(outcome.utilisation.mean()))

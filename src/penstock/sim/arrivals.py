@@ -1,4 +1,4 @@
-"""What the sources send: batches of tuples, at rates that may burst and change."""
+"""Simulates sources, which send batches of tuples at rates that may burst and change."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class Arrivals:
         self._fragment = np.repeat(np.arange(work.query.size), work.sources)
         self._first = np.cumsum(work.sources) - work.sources
         self.batch = max(1, round(sources.rate / sources.batches))
-        """Tuples in one."""
+        """How many tuples a source sends at once."""
         self._batches = sources.rate / self.batch * scenario.interval
         self._progress: Floats = self._rng.random(self._fragment.size)
         self._burst = sources.burst
@@ -34,7 +34,7 @@ class Arrivals:
         self._start, self._until = work.start[query], work.until[query]
 
     def of_step(self, until: float) -> Ints:
-        """Tuples for each fragment in the interval that ends at this time."""
+        """Counts the tuples of each fragment in the interval that ends at this time."""
         speed = self._batches * self._factor(until - self._interval)
         moved = self._progress + (speed if self._burst is None else speed * self._bursts())
         whole = np.floor(moved)

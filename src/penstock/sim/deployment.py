@@ -11,13 +11,13 @@ import numpy as np
 
 from penstock.core.types import Bools, Floats, Ints, Stratum
 from penstock.sim.placement import place
+from penstock.sim.query_graph import QueryGraph, RequestedQueries, lay_out_queries
 from penstock.sim.scenario import Scenario
-from penstock.sim.workload import Asked, Workload, workload
 
 
 @dataclass(frozen=True)
 class Deployment:
-    work: Workload
+    work: QueryGraph
     site_of: Ints
     """Of each fragment."""
     capacity: Floats
@@ -54,7 +54,7 @@ def deploy(scenario: Scenario) -> Deployment:
     """Lays the queries of a scenario out over its sites."""
     rng = np.random.default_rng([scenario.seed, 1])
     groups = [
-        Asked(
+        RequestedQueries(
             group.kind,
             group.fragments,
             group.count,
@@ -64,12 +64,12 @@ def deploy(scenario: Scenario) -> Deployment:
         )
         for group in scenario.queries
     ]
-    work = workload(groups, rng)
+    work = lay_out_queries(groups, rng)
     sites = place(scenario.placement, work, scenario.sites.count, rng)
     return lay_out(work, sites, np.array(scenario.sites.capacities(), dtype=np.float64))
 
 
-def lay_out(work: Workload, site_of: Ints, capacity: Floats) -> Deployment:
+def lay_out(work: QueryGraph, site_of: Ints, capacity: Floats) -> Deployment:
     fragments = np.arange(work.query.size)
     inner = fragments[~work.root]
     origin = np.concatenate((fragments, inner))

@@ -1,4 +1,4 @@
-"""Which sites and coordinators are down, and when."""
+"""Knows which sites and coordinators are down, and when."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class Failures:
         ]
 
     def alive(self, now: float) -> Bools:
-        """Of each site."""
+        """Whether each site is up."""
         up = np.ones(self._sites, dtype=np.bool_)
         for site, start, end in self._of_sites:
             if start <= now < end:
@@ -26,7 +26,7 @@ class Failures:
         return up
 
     def silent(self, now: float) -> Ints:
-        """Queries whose coordinator says nothing."""
+        """Lists the queries whose coordinator says nothing."""
         down = [numbers for numbers, start, end in self._of_coordinators if start <= now < end]
         return np.unique(np.concatenate(down)) if down else np.empty(0, dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Links with latency: what is sent at the end of a batch arrives some intervals later."""
+"""Simulates links with latency: what is sent arrives some intervals later."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from penstock.core.types import Floats, Ints
 
 
 class Mail:
-    """Tuples and the SIC they carry, on their way to numbered receivers.
+    """Carries tuples and their SIC to numbered receivers.
 
     Time moves in steps; whatever arrives within a step is there at its end, when sites shed.
     """
@@ -19,34 +19,30 @@ class Mail:
         self._now = 0
 
     def send(self, to: Ints, tuples: Floats, sic: Floats, ago: Floats) -> None:
-        """What was sent so many seconds before the end of this step, less than a step."""
+        """Sends what left so many seconds, less than a step, before the end of this step."""
         steps = np.ceil((self._latency - ago) / self._interval - 1e-9).astype(np.int64)
         slot = (self._now + np.maximum(steps, 0)) % self._slots
         np.add.at(self._tuples, (slot, to), tuples)
         np.add.at(self._sic, (slot, to), sic)
 
     def arrive(self) -> tuple[Floats, Floats]:
-        """What has come for each receiver by the end of this step; the next step begins."""
+        """Hands out what has come by the end of this step, and begins the next one."""
         slot = self._now % self._slots
         tuples, sic = self._tuples[slot].copy(), self._sic[slot].copy()
         self._tuples[slot] = self._sic[slot] = 0.0
         self._now += 1
         return tuples, sic
 
-    def under_way(self) -> float:
-        """The SIC of everything that was sent and has not come."""
-        return float(self._sic.sum())
-
 
 class Sliding:
-    """Sums over the last intervals, one for each of many."""
+    """Keeps sums over the last intervals, one for each of many."""
 
     def __init__(self, slots: int, size: int) -> None:
         self._ring = np.zeros((slots, size))
         self._next = 0
 
     def add(self, values: Floats) -> Floats:
-        """With one more interval: the sums."""
+        """Adds an interval and returns the sums."""
         self._ring[self._next % len(self._ring)] = values
         self._next += 1
         return np.asarray(self._ring.sum(axis=0))
@@ -67,7 +63,7 @@ class Coordinators:
         self.sic: Floats = np.zeros(queries)
 
     def hear(self, now: float, results: Floats, down: Ints) -> None:
-        """The SIC of results that came in this interval."""
+        """Takes in the SIC of the results that came in this interval."""
         self.sic = np.minimum(self._results.add(results), 1.0)
         slot, before = self._next % self._late, (self._next - 1) % self._late
         said, at = self.sic.copy(), np.full(self.sic.size, now)
@@ -76,6 +72,6 @@ class Coordinators:
         self._next += 1
 
     def news(self) -> tuple[Floats, Floats]:
-        """What reaches sites now: SIC, and when it was true."""
+        """Tells what reaches sites now: SIC, and when it was true."""
         slot = self._next % self._late
         return self._said[slot], self._at[slot]

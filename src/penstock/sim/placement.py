@@ -1,18 +1,18 @@
-"""Where fragments run. Fragments of one query go to different sites while there are enough."""
+"""Places fragments on sites; those of one query go to different sites while there are enough."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 from penstock.core.types import Floats, Ints
-from penstock.sim.workload import Workload
+from penstock.sim.query_graph import QueryGraph
 
-CLUSTERS = 4
-"""Of sites, in the thesis' example of Zipf placement."""
+ZIPF_CLUSTERS = 4
+"""How many clusters of sites the thesis' example of Zipf placement has."""
 
 
-def place(name: str, work: Workload, sites: int, rng: np.random.Generator) -> Ints:
-    """The site of each fragment, by the placement of this name."""
+def place(name: str, work: QueryGraph, sites: int, rng: np.random.Generator) -> Ints:
+    """Chooses the site of each fragment by the placement of this name."""
     return PLACEMENTS[name](work, sites, rng)
 
 
@@ -22,22 +22,22 @@ def zipf_weights(sites: int) -> Floats:
     >>> [round(150 * float(w * 5)) for w in zipf_weights(20)[::5]]
     [10, 20, 40, 80]
     """
-    clusters = [c for c in np.array_split(np.arange(sites), CLUSTERS) if c.size]
+    clusters = [c for c in np.array_split(np.arange(sites), ZIPF_CLUSTERS) if c.size]
     weight = np.empty(sites)
     for number, cluster in enumerate(clusters):
         weight[cluster] = 2.0**number / cluster.size
     return np.asarray(weight / weight.sum())
 
 
-def _zipf(work: Workload, sites: int, rng: np.random.Generator) -> Ints:
+def _zipf(work: QueryGraph, sites: int, rng: np.random.Generator) -> Ints:
     return _drawn(work, zipf_weights(sites), rng)
 
 
-def _uniform(work: Workload, sites: int, rng: np.random.Generator) -> Ints:
+def _uniform(work: QueryGraph, sites: int, rng: np.random.Generator) -> Ints:
     return _drawn(work, np.full(sites, 1.0 / sites), rng)
 
 
-def _drawn(work: Workload, weights: Floats, rng: np.random.Generator) -> Ints:
+def _drawn(work: QueryGraph, weights: Floats, rng: np.random.Generator) -> Ints:
     """Each query draws as many different sites as it has fragments.
 
     The weights are those of fragments, so a site that a query cannot take twice is not compensated
@@ -52,11 +52,11 @@ def _drawn(work: Workload, weights: Floats, rng: np.random.Generator) -> Ints:
     return chosen
 
 
-def _round_robin(work: Workload, sites: int, _: np.random.Generator) -> Ints:
+def _round_robin(work: QueryGraph, sites: int, _: np.random.Generator) -> Ints:
     return np.arange(work.query.size) % sites
 
 
-def _by_load(work: Workload, sites: int, _: np.random.Generator) -> Ints:
+def _by_load(work: QueryGraph, sites: int, _: np.random.Generator) -> Ints:
     """Each fragment in turn goes to the site with the fewest sources that its query is not on."""
     load = np.zeros(sites)
     chosen = np.empty(work.query.size, dtype=np.int64)
@@ -69,7 +69,7 @@ def _by_load(work: Workload, sites: int, _: np.random.Generator) -> Ints:
     return chosen
 
 
-PLACEMENTS: dict[str, Callable[[Workload, int, np.random.Generator], Ints]] = {
+PLACEMENTS: dict[str, Callable[[QueryGraph, int, np.random.Generator], Ints]] = {
     "zipf": _zipf,
     "uniform": _uniform,
     "round-robin": _round_robin,

@@ -24,7 +24,7 @@ def project_as_published(
     _now: float,
     _settings: Settings,
 ) -> Projection:
-    """What ``projection.project`` is to the shared controller; here news has no age."""
+    """Projects as published: news has no age."""
     waiting = standing.tuple_sic * forecast.tuples
     told = np.array(
         [

@@ -1,4 +1,4 @@
-"""The scenario of a simulation: a YAML file, checked, with every default in one place."""
+"""Describes the scenario of a simulation, a YAML file, with every default in one place."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from penstock.documents import MisplacedError, read, validate
 from penstock.errors import PenstockError
 from penstock.policy import get
-from penstock.sim.workload import KINDS
+from penstock.sim.query_graph import KINDS
 from penstock.units import seconds
 
 Seconds = Annotated[float, BeforeValidator(seconds)]
@@ -17,7 +17,7 @@ Span = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 
 
 class Part(BaseModel):
-    """A mapping of the file; a key that it does not know is a mistake."""
+    """Is a mapping of the file; a key that it does not know is a mistake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -27,7 +27,7 @@ class Sites(Part):
     capacity: Annotated[float, Field(gt=0)] | list[Annotated[float, Field(gt=0)]]
     """Tuples a second; one number for all, or one for each."""
     latency: Seconds = 0.005
-    """Between any two sites."""
+    """The latency between any two sites."""
 
     @model_validator(mode="after")
     def _one_for_each(self) -> "Sites":
@@ -44,7 +44,7 @@ class Sites(Part):
 
 
 def _range(value: Any) -> Any:
-    """``3`` and ``1-6``, as people write them."""
+    """Reads ``3`` and ``1-6``, as people write them."""
     if isinstance(value, tuple):
         return value
     match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", str(value))
@@ -63,7 +63,7 @@ def _kind(value: Any) -> Any:
 
 
 class QueryGroup(Part):
-    """So many queries of a kind; each draws its number of fragments from the range."""
+    """Asks for some queries of a kind; each draws its number of fragments from the range."""
 
     kind: Annotated[str, BeforeValidator(_kind)]
     count: int = Field(gt=0, le=1_000_000)
@@ -84,7 +84,7 @@ class QueryGroup(Part):
 
 
 class Burst(Part):
-    """A share of its time a source sends so many times as much as in the rest of it.
+    """Has a source send so many times as much in a share of its time.
 
     With ``keep_mean`` the rate of the scenario is the mean over both, so that bursts move load
     but do not add any; without, it is the rate between bursts, and the load rises.
@@ -93,7 +93,7 @@ class Burst(Part):
     share: float = Field(gt=0, lt=1)
     factor: float = Field(gt=1)
     length: Span = 1.0
-    """Of a burst, on average."""
+    """How long a burst lasts on average."""
     keep_mean: bool = True
 
 
@@ -106,7 +106,7 @@ class Sources(Part):
     rate: float = Field(150.0, gt=0)
     """Tuples a second of each source."""
     batches: float = Field(3.0, gt=0)
-    """That a source sends in a second."""
+    """How many batches a source sends in a second."""
     burst: Burst | None = None
     profile: list[Change] = []
     """From a time on, all rates are multiplied by a factor."""
@@ -144,7 +144,7 @@ class Scenario(Part):
     interval: Span = 0.25
     stw: Span = 10.0
     warm_up: Seconds | None = None
-    """Not measured; two STWs, or half of a short run."""
+    """How long the run is not measured; by default two STWs, or half of a short run."""
     policy: Annotated[str, BeforeValidator(_policy)] = "balance-sic"
     update_sic: bool = True
     """Whether coordinators tell sites how their queries fare."""
@@ -187,10 +187,10 @@ class Scenario(Part):
         return round(self.duration / self.interval)
 
     def changed(self, **values: Any) -> "Scenario":
-        """The same with some values replaced, checked again."""
+        """Makes the same scenario with some values replaced, and checks it again."""
         return Scenario.model_validate({**self.model_dump(by_alias=True), **values})
 
 
 def load(path: Path) -> Scenario:
-    """A scenario from a file; an error says file, line, key and remedy."""
+    """Reads a scenario from a file; an error says file, line, key and remedy."""
     return validate(read(path), Scenario)

@@ -1,4 +1,4 @@
-"""What a planner asks: how many queries can this federation take, what does one more site buy?
+"""Answers what a planner asks: how many queries fit, and what does one more site buy?
 
 One dial of a scenario is swept; everything else, the seed too, stays. Where a least mean SIC is
 asked for, the place between the last point that reaches it and the first that does not is found
@@ -12,27 +12,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.sim.engine import Simulation
 from penstock.sim.scenario import Scenario
+from penstock.sim.simulation import Simulation
 
 HALVINGS = 6
-PAYS = 0.01
+"""How often the interval is halved in which a least mean SIC is lost."""
+LEAST_ADVANTAGE = 0.01
 """An advantage of less than this is none."""
 
 
 @dataclass(frozen=True)
 class Dial:
-    """Something of a scenario that can be turned."""
+    """Is something of a scenario that can be turned."""
 
     turn: Callable[[Scenario, float], Scenario]
     whole: bool
-    """Only whole numbers make sense."""
+    """Whether only whole numbers make sense."""
     more_is_better: bool
-    """For the mean SIC."""
+    """Whether more of it raises the mean SIC."""
 
 
 def _queries(scenario: Scenario, total: float) -> Scenario:
-    """So many in all, in the proportions of the scenario."""
+    """Asks for so many queries in all, in the proportions of the scenario."""
     groups = scenario.queries
     before = sum(group.count for group in groups)
     wanted = [total * group.count / before for group in groups]
@@ -95,7 +96,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     at: float
     mean_sic: float
     jain: float
@@ -105,8 +106,8 @@ class Point:
 @dataclass(frozen=True)
 class Answer:
     question: Question
-    points: tuple[Point, ...]
-    """By the dial, the refined ones too."""
+    points: tuple[SweepPoint, ...]
+    """All points in order of the dial, those found by halving too."""
     at_least: float | None
     limit: float | None
     """The most queries (or the highest rate, the fewest sites, the least capacity) at which the
@@ -137,7 +138,9 @@ class Answer:
     def tipping_point(self) -> float | None:
         """The first number of queries, past the best one, at which more of them do not pay."""
         best, _ = self.best()
-        return next((at for at, pays in self.advantages() if at > best and pays < PAYS), None)
+        return next(
+            (at for at, pays in self.advantages() if at > best and pays < LEAST_ADVANTAGE), None
+        )
 
     def json(self) -> dict[str, Any]:
         answer: dict[str, Any] = {
@@ -169,15 +172,15 @@ Say = Callable[[str, float], None]
 
 def ask(scenario: Scenario, question: Question, at_least: float | None, say: Say) -> Answer:
     """Runs the sweep, and halves where a least mean SIC is asked for."""
-    dial, found = DIALS[question.dial], dict[float, Point]()
+    dial, found = DIALS[question.dial], dict[float, SweepPoint]()
     extra = HALVINGS if at_least is not None else 0
 
-    def run(at: float) -> Point:
+    def run(at: float) -> SweepPoint:
         done = len(found) / (len(question.points) + extra)
         say(f"{question.dial} {at:g}", done)
         outcome = Simulation(dial.turn(scenario, at)).run()
         spread = outcome.spread
-        found[at] = Point(at, spread.mean, spread.jain, float(outcome.utilisation.mean()))
+        found[at] = SweepPoint(at, spread.mean, spread.jain, float(outcome.utilisation.mean()))
         return found[at]
 
     for at in question.points:
@@ -187,7 +190,7 @@ def ask(scenario: Scenario, question: Question, at_least: float | None, say: Say
 
 
 def _limit(
-    dial: Dial, found: dict[float, Point], at_least: float, run: Callable[[float], Point]
+    dial: Dial, found: dict[float, SweepPoint], at_least: float, run: Callable[[float], SweepPoint]
 ) -> float | None:
     good = [at for at, point in found.items() if point.mean_sic >= at_least]
     bad = [at for at, point in found.items() if point.mean_sic < at_least]

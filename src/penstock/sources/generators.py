@@ -93,13 +93,13 @@ class Readings(Pooled):
         _require(keys >= 1, "keys", "a whole number from 1, such as 5000", keys)
         _require(0 <= skew < np.inf, "skew", "a number from 0, such as 1.1", skew)
         rng = np.random.default_rng(seed)
-        self._chances = np.arange(1, keys + 1, dtype=np.float64) ** -skew
+        self._chances = zipf_weights(keys, skew)
         self._names = pa.array([f"k{key:05d}" for key in range(keys)])
         self._means = rng.lognormal(3.0, 1.0, keys)
         self._units = rng.integers(0, 4, keys)
 
     def make(self, place: int, rng: np.random.Generator) -> RecordBatch:
-        picks = _draw(self._chances, rng)
+        picks = draw_places(self._chances, BLOCK_ROWS, rng)
         names = self._names.take(pa.array(picks))
         values = np.round(self._means[picks] * rng.lognormal(-0.18, 0.6, BLOCK_ROWS), 3)
         units = pa.array(["ms", "kW", "bar", "lux"]).take(pa.array(self._units[picks]))
@@ -141,7 +141,7 @@ class Keyed(Pooled):
 
     def make(self, place: int, rng: np.random.Generator) -> RecordBatch:
         del place  # it is in the state of `rng`
-        picks = _draw(self._chances, rng)
+        picks = draw_places(self._chances, BLOCK_ROWS, rng)
         values = self._means[self._query[picks]] + 5.0 * rng.standard_normal(BLOCK_ROWS)
         rows = pa.array(picks)
         batch: RecordBatch = pa.RecordBatch.from_arrays(
@@ -207,13 +207,13 @@ class Rides(Pooled):
         super().__init__(seed)
         _require(routes >= 1, "routes", "a whole number from 1, such as 200", routes)
         rng = np.random.default_rng(seed)
-        self._chances = np.arange(1, routes + 1, dtype=np.float64) ** -skew
+        self._chances = zipf_weights(routes, skew)
         self._names = pa.array([f"r{route:04d}" for route in range(routes)])
         self._means = rng.lognormal(2.5, 0.5, routes)
 
     def make(self, place: int, rng: np.random.Generator) -> RecordBatch:
         del place
-        picks = _draw(self._chances, rng)
+        picks = draw_places(self._chances, BLOCK_ROWS, rng)
         fares = np.round(self._means[picks] * rng.lognormal(-0.02, 0.2, BLOCK_ROWS), 2)
         columns = [self._names.take(pa.array(picks)), pa.array(fares)]
         batch: RecordBatch = pa.RecordBatch.from_arrays(columns, ["route", "fare"])
@@ -275,10 +275,22 @@ def generator(spec: str, seed: int, options: tuple[tuple[str, str], ...]) -> Row
     return factory(**arguments, **({"seed": seed} if "seed" in takes else {}))
 
 
-def _draw(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draws a block of indices, each with its weight."""
+def zipf_weights(ranks: int, skew: float) -> NDArray[np.float64]:
+    """How often each rank comes by Zipf's law, not normalised; a skew of 0 is uniform.
+
+    >>> zipf_weights(4, 1.0).tolist()
+    [1.0, 0.5, 0.3333333333333333, 0.25]
+    """
+    weights: NDArray[np.float64] = np.arange(1, ranks + 1, dtype=np.float64) ** -skew
+    return weights
+
+
+def draw_places(
+    weights: NDArray[np.float64], size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """So many indices, each drawn with its weight."""
     steps = np.cumsum(weights)
-    places = np.searchsorted(steps, rng.random(BLOCK_ROWS) * steps[-1], side="right")
+    places = np.searchsorted(steps, rng.random(size) * steps[-1], side="right")
     picks: NDArray[np.int64] = np.minimum(places, len(weights) - 1)
     return picks
 

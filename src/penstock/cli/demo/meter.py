@@ -4,16 +4,15 @@ When a tuple arrives is a pure function of its offset (`penstock.sources.schedul
 covers a range of offsets, so the latency of every tuple is known without asking any of them.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import numpy as np
 
 from penstock.core.types import Floats
 from penstock.sources.schedule import SECOND, Schedule
+from penstock.spark.progress import Progress, weighted_quantiles
 
 SAMPLES = 40
 """Tuples of a batch whose latency is computed, evenly spaced."""
@@ -39,21 +38,20 @@ class Commit:
         return self.stop - self.first
 
     @classmethod
-    def of(cls, progress: str) -> "Commit | None":
-        """Read from Spark's progress report in JSON; None if it tells of no batch."""
-        told = json.loads(progress)
-        (source,) = told["sources"]
-        took = told["durationMs"].get("triggerExecution")
-        if not source["endOffset"] or took is None or "addBatch" not in told["durationMs"]:
+    def of(cls, report: str) -> "Commit | None":
+        """Reads Spark's progress report in JSON; None if it tells of no batch."""
+        progress = Progress.of(report)
+        (source,) = progress.sources
+        if not source.end or not progress.ran:
             return None
-        began = round(datetime.fromisoformat(told["timestamp"]).timestamp() * SECOND)
+        began = round(progress.started * SECOND)
         return cls(
-            batch=told["batchId"],
-            first=source["startOffset"]["offset"] if source["startOffset"] else 0,
-            stop=source["endOffset"]["offset"],
+            batch=progress.batch,
+            first=source.start["offset"] if source.start else 0,
+            stop=source.end["offset"],
             began=began,
-            ended=began + took * 1000,
-            stream_start=round(source["endOffset"]["start"] * SECOND),
+            ended=began + round(progress.seconds * SECOND),
+            stream_start=round(source.end["start"] * SECOND),
         )
 
 
@@ -145,5 +143,4 @@ def _ages(schedule: Schedule, first: int, stop: int, at: int) -> Floats:
 def _summed_up(ages: Floats, weights: Floats) -> Latency:
     if not weights.sum() > 0:
         return Latency(0.0, 0.0, 0.0)
-    p50, p95, worst = np.quantile(ages, (0.5, 0.95, 1.0), weights=weights, method="inverted_cdf")
-    return Latency(float(p50), float(p95), float(worst))
+    return Latency(*weighted_quantiles(ages, weights, (0.5, 0.95, 1.0)))

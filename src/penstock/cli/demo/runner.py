@@ -29,7 +29,7 @@ Watch = Callable[[Reading], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoRun:
     """What a run left behind; times are microseconds."""
 
     schedule: Schedule
@@ -81,7 +81,7 @@ class Runner:
     directory: Path
     interrupt: Interrupt
 
-    def plain(self, load: Workload, watch: Watch, *, final: bool) -> Outcome:
+    def plain(self, load: Workload, watch: Watch, *, final: bool) -> DemoRun:
         """The job as it is. Raises `TooEasy` if the first burst is none, unless this is final."""
         name, worst = f"without_penstock_{next(_attempts)}", 0.0
 
@@ -101,7 +101,7 @@ class Runner:
             query.stop()  # however far behind it is
         return _outcome(self.spark, query, load, schedule)
 
-    def gated(self, load: Workload, watch: Watch) -> Outcome:
+    def gated(self, load: Workload, watch: Watch) -> DemoRun:
         """The same job behind a gate."""
         name = f"with_penstock_{next(_attempts)}"
         with Site(self.spark, interval="1s", latency=load.latency) as site:
@@ -184,10 +184,10 @@ def _reading(
 
 def _outcome(
     spark: SparkSession, query: StreamingQuery, load: Workload, schedule: Schedule
-) -> Outcome:
+) -> DemoRun:
     ended = commits(query)
     end = max(schedule.start + round(load.seconds * SECOND), ended[-1].ended)
-    return Outcome(schedule, end, ended, _results(spark, str(query.name)))
+    return DemoRun(schedule, end, ended, _results(spark, str(query.name)))
 
 
 def _results(spark: SparkSession, name: str) -> dict[str, Any]:

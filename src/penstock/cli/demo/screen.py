@@ -18,7 +18,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 COLOURS = {"plain": "red", "gated": "green"}
 
 
-class Terminal(Redrawn):
+class DemoScreen(Redrawn):
     """Redrawn four times a second, on a thread of its own, from what was told last."""
 
     def __init__(self, console: Console, clock: Clock) -> None:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from penstock.cli.command_support import check_writable
 from penstock.cli.demo.calibrate import Bench
-from penstock.cli.demo.runner import Outcome, Runner, TooEasy
-from penstock.cli.demo.screen import Terminal
+from penstock.cli.demo.runner import DemoRun, Runner, TooEasy
+from penstock.cli.demo.screen import DemoScreen
 from penstock.cli.demo.summary import Verdict, as_json, conclusion, judge, table
 from penstock.cli.demo.truth import Pool
-from penstock.cli.demo.view import Clock, Lines, View
+from penstock.cli.demo.view import Clock, DemoLines, DemoView
 from penstock.cli.demo.workload import Workload
 from penstock.cli.interrupt import Interrupt
 from penstock.cli.terminal import drawable
@@ -51,19 +52,15 @@ def show(seconds: float | None = None, file: Path | None = None) -> int:
 def _check(seconds: float | None, file: Path | None) -> None:
     if seconds is not None and not LEAST <= seconds <= MOST:
         raise PenstockError(f"--seconds: from {LEAST:g} to {MOST:g} for each run, not {seconds:g}")
-    if file is not None:
-        try:
-            file.touch()
-        except OSError as error:
-            raise PenstockError(f"--json: {file}: {error.strerror}") from None
+    check_writable("--json", file)
 
 
-def _view(console: Console, clock: Clock) -> View:
-    return Terminal(console, clock) if drawable(console) else Lines(console, clock)
+def _view(console: Console, clock: Clock) -> DemoView:
+    return DemoScreen(console, clock) if drawable(console) else DemoLines(console, clock)
 
 
 def _performed(
-    seconds: float | None, view: View, clock: Clock, interrupt: Interrupt
+    seconds: float | None, view: DemoView, clock: Clock, interrupt: Interrupt
 ) -> tuple[Workload, dict[str, Verdict]]:
     measure = min(MEASURE, seconds or MEASURE)
     runs = 2 * ((seconds or LONGEST) + AROUND) + WARM
@@ -93,13 +90,13 @@ def _performed(
     return load, verdicts
 
 
-def _plain(runner: Runner, view: View, load: Workload, *, final: bool) -> Outcome:
+def _plain(runner: Runner, view: DemoView, load: Workload, *, final: bool) -> DemoRun:
     run = load.seconds + AROUND
     view.stage(f"without Penstock ({load})", run, run + WARM + END)
     return runner.plain(load, partial(view.reading, "plain"), final=final)
 
 
-def _gated(runner: Runner, view: View, load: Workload) -> Outcome:
+def _gated(runner: Runner, view: DemoView, load: Workload) -> DemoRun:
     run = load.seconds + AROUND
     view.stage("warming up the gate", WARM, run + END)
     runner.warm_gate(load, min(WARM, load.seconds / 4))

@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from penstock.cli.demo.meter import Latency, latency
-from penstock.cli.demo.runner import Outcome
+from penstock.cli.demo.runner import DemoRun
 from penstock.cli.demo.truth import ENOUGH, Accuracy, Pool, accuracy
 from penstock.cli.demo.view import TITLES
 from penstock.cli.demo.workload import Workload
@@ -32,7 +32,7 @@ class Verdict:
     accuracy: Accuracy
 
 
-def judge(outcome: Outcome, load: Workload, pool: Pool) -> Verdict:
+def judge(outcome: DemoRun, load: Workload, pool: Pool) -> Verdict:
     waiting = outcome.arrived - outcome.done
     return Verdict(
         arrived=outcome.arrived,

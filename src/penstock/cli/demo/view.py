@@ -15,7 +15,7 @@ EVERY = 1.0
 """Seconds between two plain lines."""
 
 
-class View(Shown, Protocol):
+class DemoView(Shown, Protocol):
     """Is told what happens, in order, on one thread."""
 
     def stage(self, title: str, seconds: float, later: float) -> None:
@@ -49,7 +49,7 @@ class Clock:
         return self._share
 
 
-class Lines(Plain):
+class DemoLines(Plain):
     """One line a second, without control characters."""
 
     def __init__(self, console: Console, clock: Clock) -> None:

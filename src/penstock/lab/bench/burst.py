@@ -30,7 +30,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             say="calm, burst, calm",
         )
         recorded = h.record(query, rate, profile)
-    began = _began(query)
+    began = h.stream_start(h.batches_of(query)[-1])
     bound = 2 * h.INTERVAL + SOURCE_ADDS
     changes = {"burst": began + third, "calm": began + 2 * third}
     back = {name: _back(recorded, at, at + third, bound) for name, at in changes.items()}
@@ -49,11 +49,6 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             "all rates are 1 within 3 intervals of its end": reopened <= 3,
         },
     }
-
-
-def _began(query: Any) -> float:
-    told = dict(query.recentProgress[-1])
-    return float(h._offset(told["sources"][0]["endOffset"])["start"])
 
 
 def _back(recorded: h.Recorded, change: float, until: float, bound: float) -> float:

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.lab.bench import harness as h
 from penstock.lab.bench.guard import KEYS
-from penstock.lab.bench.turns import Turns, in_turns
+from penstock.lab.bench.turns import TurnPlan, in_turns
 
 BATCH_ROWS = 50_000
 """The rows of a batch: what two cores do in half an interval."""
@@ -30,7 +30,7 @@ def ten_microseconds(row: Mapping[str, Any]) -> float:
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     whole = seconds >= h.WHOLE
-    turns = Turns(round(seconds / 5), 3, 5.0, 2.0) if whole else Turns(1, 0, seconds, 2.0)
+    turns = TurnPlan(round(seconds / 5), 3, 5.0, 2.0) if whole else TurnPlan(1, 0, seconds, 2.0)
     rows = round(BATCH_ROWS * min(seconds / h.WHOLE, 1.0))
     with h.gated_site(spark) as site:
 

@@ -4,13 +4,11 @@ Machines are small, shared and noisy. So every benchmark first measures what its
 here and derives its rates from that, compares inside one run, and keeps every batch it saw.
 """
 
-import json
-import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -28,10 +26,14 @@ from penstock.spark import aggregates as ps
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
 from penstock.spark.gate.wire import Wire
+from penstock.spark.progress import Progress, weighted_quantiles
+from penstock.spark.session import check_java, session
 from penstock.spark.site import Site
 
 WHOLE = 30.0
 """Seconds from which on a run is meant to say something; a shorter one only shows that it runs."""
+CORES = 2
+"""Of this machine, that Spark gets."""
 INTERVAL = 1.0
 TRIGGER = f"{round(INTERVAL * 1000)} milliseconds"
 READING = "id long, key string, value double, unit string, note string"
@@ -39,22 +41,25 @@ CATALOGUE = [f"calibrated at site {n}, batch of the {n % 4} series" for n in ran
 """Texts that the heavy job compares every tuple's note with."""
 
 
-def session(cores: int = 2) -> SparkSession:
-    """Quiet, on loopback, with workers that know this package."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    return (
-        SparkSession.builder.master(f"local[{cores}]")
-        .appName("penstock-bench")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", str(cores))
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.log.level", "OFF")
-        .config("spark.driver.memory", "4g")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "100000")
-        .getOrCreate()
-    )
+SETTINGS = {
+    "spark.master": f"local[{CORES}]",
+    "spark.sql.shuffle.partitions": str(CORES),
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "4g",
+    "spark.sql.streaming.numRecentProgressUpdates": "100000",
+}
+"""What the benchmarks ask of Spark beside what every command does."""
+
+
+@contextmanager
+def bench_session() -> Iterator[SparkSession]:
+    """Starts the session that the benchmarks run in; standard error stays for what they say."""
+    check_java()
+    with (
+        TemporaryDirectory(ignore_cleanup_errors=True) as directory,  # Spark may still write
+        session(Path(directory), "bench", SETTINGS) as spark,
+    ):
+        yield spark
 
 
 @dataclass(frozen=True)
@@ -109,10 +114,7 @@ def quantile(batches: list[BatchRecord], share: float) -> float:
     """Of the latencies of admitted tuples."""
     if not batches:
         return float("nan")
-    times, weights = _latencies(batches)
-    order = np.argsort(times)
-    reached = np.cumsum(weights[order])
-    return float(times[order][np.searchsorted(reached, share)])
+    return weighted_quantiles(*_latencies(batches), [share])[0]
 
 
 def later_than(seconds: float, batches: list[BatchRecord]) -> float:
@@ -135,25 +137,21 @@ def record(
 ) -> Recorded:
     """What a query of one replayed stream did, from its progress and the source's schedule."""
     recorded = Recorded()
-    for told in query.recentProgress:
-        progress: dict[str, Any] = dict(told)
-        source = progress["sources"][0]
-        first, last = _offset(source["startOffset"]), _offset(source["endOffset"])
-        rows = last.get("offset", 0) - first.get("offset", 0)
-        if not rows or progress["numInputRows"] == 0:
+    for progress in batches_of(query):
+        first, stop = tuples_of(progress)
+        if stop == first:
             continue
-        schedule = Schedule(int(last["start"] * SECOND), rate, profile)
-        ends = np.array([last["offset"] - rows, last["offset"] - 1])
-        oldest, newest = schedule.arrival_of(ends).astype(np.int64) / 1e6
-        started = datetime.fromisoformat(progress["timestamp"]).timestamp()
-        metrics = next(iter(progress.get("observedMetrics", {}).values()), None)
+        schedule = Schedule(int(stream_start(progress) * SECOND), rate, profile)
+        ends = schedule.arrival_of(np.array([first, stop - 1]))
+        oldest, newest = ends.astype(np.int64) / 1e6
+        gates = (metrics for metrics in progress.observed.values() if "admitted" in metrics)
         recorded.batches.append(
             BatchRecord(
-                batch=progress["batchId"],
-                started=started,
-                ended=started + progress["durationMs"]["triggerExecution"] / 1000,
-                arrived=rows,
-                admitted=rows if metrics is None else metrics["admitted"],
+                batch=progress.batch,
+                started=progress.started,
+                ended=progress.ended,
+                arrived=stop - first,
+                admitted=next((gate["admitted"] for gate in gates), stop - first),
                 oldest=float(oldest),
                 newest=float(newest),
             )
@@ -161,9 +159,21 @@ def record(
     return recorded
 
 
-def _offset(text: Any) -> dict[str, Any]:
-    found = json.loads(text) if isinstance(text, str) else text
-    return found if isinstance(found, dict) else {}
+def batches_of(query: StreamingQuery) -> list[Progress]:
+    """What Spark reports of the batches that had tuples."""
+    told = [Progress.of(progress.json) for progress in query.recentProgress]
+    return [progress for progress in told if progress.rows > 0]
+
+
+def tuples_of(progress: Progress) -> tuple[int, int]:
+    """The numbers [first, stop) of the tuples of a batch of one replayed stream."""
+    start, end = progress.sources[0].start, progress.sources[0].end
+    return (start["offset"] if start else 0, end["offset"] if end else 0)
+
+
+def stream_start(progress: Progress) -> float:
+    """When a replayed stream began, in seconds since the epoch."""
+    return float(progress.sources[0].end["start"])
 
 
 # --- jobs ------------------------------------------------------------------------------------
@@ -268,10 +278,10 @@ def run_for(
         while time.time() < end and query.isActive:
             time.sleep(0.25)
             more = watch is not None and watch() is False
-            last = _last_batch(query)
-            if last is not None and not warm:
-                warm, end = True, time.time() + seconds
-            if last is not None and time.time() >= end and (more or last < batches):
+            if not warm:
+                if query.lastProgress is not None:
+                    warm, end = True, time.time() + seconds
+            elif time.time() >= end and (more or _last_batch(query) < batches):
                 end = min(time.time() + 1, give_up)
         if not query.isActive and query.exception() is not None:
             raise RuntimeError(str(query.exception()))
@@ -284,11 +294,10 @@ def wait(seconds: float, say: str) -> None:
     time.sleep(seconds)
 
 
-def _last_batch(query: StreamingQuery) -> int | None:
-    """Without reading all that is known of it, which takes long with thousands of strata."""
-    wrapped: Any = query
-    progress = wrapped._jsq.lastProgress()
-    return None if progress is None else int(progress.batchId())
+def _last_batch(query: StreamingQuery) -> int:
+    """The number of the last batch; asked seldom, as the answer is long with many strata."""
+    progress = query.lastProgress
+    return -1 if progress is None else progress.batchId
 
 
 def run_plain(
@@ -305,10 +314,10 @@ def run_plain(
 def throughput(frame: DataFrame, seconds: float, say: str) -> float:
     """Rows a second that a job manages when there is always more to do, after a warm-up."""
     query = run_plain(frame, seconds, say, batches=8)
-    batches = [dict(p) for p in query.recentProgress if p["numInputRows"] > 0]
+    batches = batches_of(query)
     late = batches[len(batches) // 2 :]
-    rows = sum(batch["numInputRows"] for batch in late)
-    took = sum(batch["durationMs"]["triggerExecution"] for batch in late) / 1000
+    rows = sum(batch.rows for batch in late)
+    took = sum(batch.seconds for batch in late)
     return float(rows / max(took, 1e-9))
 
 

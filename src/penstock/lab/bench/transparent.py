@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.lab.bench import harness as h
-from penstock.lab.bench.turns import Turns, in_turns
+from penstock.lab.bench.turns import TurnPlan, in_turns
 
 KEYS = 1000
 ROUNDS = 4
@@ -31,7 +31,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
     size = round(can * FULL * part)
     count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.WHOLE else (1, 0)
-    agreed = Turns(max(round(seconds / 9), 1), warm, min(TURN, seconds))
+    agreed = TurnPlan(max(round(seconds / 9), 1), warm, min(TURN, seconds))
     turns = _in_turns(spark, size, agreed)
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
@@ -88,7 +88,7 @@ def _job(spark: SparkSession, rows: int, admit: float | None) -> DataFrame:
     return h.light(gated)
 
 
-def _in_turns(spark: SparkSession, size: int, turns: Turns) -> dict[str, list[float]]:
+def _in_turns(spark: SparkSession, size: int, turns: TurnPlan) -> dict[str, list[float]]:
     with h.gated_site(spark, latency="1h") as site:
 
         def start_open(stream: DataFrame, directory: str) -> StreamingQuery:
@@ -119,11 +119,7 @@ def _batch_seconds(spark: SparkSession, name: str, size: int, seconds: float) ->
     else:
         admit = {"all admitted": 1.0, "all shed": 0.0}[name]
         query = h.run_plain(_job(spark, size, admit), seconds, name)
-    took = [
-        p["durationMs"]["triggerExecution"] / 1000
-        for p in query.recentProgress
-        if p["numInputRows"] == size
-    ]
+    took = [batch.seconds for batch in h.batches_of(query) if batch.rows == size]
     return took[len(took) // 2 :]
 
 

@@ -50,9 +50,9 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         site.report()
         entries = list(site.ledger)
         balanced = site.ledger.balanced
-    told = [dict(p) for p in query.recentProgress if p["numInputRows"] > 0]
-    arrived = {p["batchId"]: _arrived(p) for p in told}
-    source_count = max((h._offset(p["sources"][0]["endOffset"])["offset"] for p in told), default=0)
+    told = h.batches_of(query)
+    arrived = {progress.batch: _arrived(*h.tuples_of(progress)) for progress in told}
+    source_count = max((stop for _, stop in map(h.tuples_of, told)), default=0)
     batches = [entry.batch for entry in entries]
     last = max(b for b in batches if b in really)
     afterwards = _sic(arrived, really, range(max(0, last - 9), last + 1))
@@ -61,7 +61,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     ledger_arrived = sum(entry.arrived for entry in entries)
     ledger_admitted = sum(entry.admitted for entry in entries)
     # by Spark's word: a batch that was cut off between its work and its commit was not processed
-    admitted = sum(sum(really[progress["batchId"]].values()) for progress in told)
+    admitted = sum(sum(really[progress.batch].values()) for progress in told)
     return {
         "queries": QUERIES,
         "largest_difference_of_sic": apart,
@@ -82,13 +82,10 @@ def _long(column: str) -> Any:
     return sf.repeat(sf.col(column).cast("string"), 60)
 
 
-def _arrived(progress: dict[str, Any]) -> dict[Stratum, int]:
+def _arrived(first: int, stop: int) -> dict[Stratum, int]:
     """What a batch brought, by the generator itself."""
-    source = progress["sources"][0]
-    first = h._offset(source["startOffset"]).get("offset", 0)
-    last = h._offset(source["endOffset"])["offset"]
     made = _made()
-    numbers = np.arange(first, last) % len(made)
+    numbers = np.arange(first, stop) % len(made)
     keys, counts = np.unique(made[numbers], return_counts=True)
     return {Stratum(*key.split("/")): int(n) for key, n in zip(keys, counts, strict=True)}
 

@@ -7,7 +7,6 @@ shared machine is faster now and slower then. So what two jobs cost is compared 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.lab.bench import harness as h
+from penstock.spark.progress import Progress
 
 Start = Callable[[DataFrame, str], StreamingQuery]
 """Starts a job on a stream, with a directory of its own."""
 
 
 @dataclass(frozen=True)
-class Turns:
+class TurnPlan:
     count: int
     warm: int = 0
     """Turns of each before those that count."""
@@ -31,7 +31,7 @@ class Turns:
 
 
 def in_turns(
-    spark: SparkSession, jobs: Mapping[str, Start], size: int, turns: Turns, **readings: Any
+    spark: SparkSession, jobs: Mapping[str, Start], size: int, turns: TurnPlan, **readings: Any
 ) -> dict[str, list[float]]:
     """Microseconds a tuple in each full batch of ``size`` tuples, an interval's, of each job."""
     each, begin = turns.seconds + turns.pause, time.time()
@@ -51,32 +51,26 @@ def in_turns(
             for place, (name, start) in enumerate(jobs.items())
         }
         h.wait(turns.pause + rounds * cycle, f"{' and '.join(jobs)} in {rounds} turns")
-        told = {name: [dict(p) for p in query.recentProgress] for name, query in queries.items()}
+        told = {name: h.batches_of(query) for name, query in queries.items()}
         for query in queries.values():
             query.stop()
-    spans = {name: [_span(p) for p in told[name] if p["numInputRows"]] for name in told}
     since = begin + turns.pause + turns.warm * cycle
     return {
         name: [
-            1e6 * (end - start) / rows
-            for start, end, rows in spans[name]
-            if abs(rows / size - 1) < 0.15 and start > since and _alone(name, start, end, spans)
+            1e6 * batch.seconds / batch.rows
+            for batch in told[name]
+            if abs(batch.rows / size - 1) < 0.15
+            and batch.started > since
+            and not any(_overlap(batch, other) for other in _others(told, name))
         ]
         for name in jobs
     }
 
 
-Span = tuple[float, float, int]
-"""From when to when, and how many tuples."""
+def _others(told: Mapping[str, list[Progress]], name: str) -> list[Progress]:
+    return [batch for other, batches in told.items() if other != name for batch in batches]
 
 
-def _span(progress: dict[str, Any]) -> Span:
-    start = datetime.fromisoformat(progress["timestamp"]).timestamp()
-    took = progress["durationMs"]["triggerExecution"] / 1000
-    return start, start + took, int(progress["numInputRows"])
-
-
-def _alone(name: str, start: float, end: float, spans: Mapping[str, list[Span]]) -> bool:
-    """No batch of another job was under way at the time."""
-    others = (span for other, found in spans.items() if other != name for span in found)
-    return not any(start < b and a < end for a, b, _ in others)
+def _overlap(one: Progress, other: Progress) -> bool:
+    """Whether two batches were under way at the same time."""
+    return one.started < other.ended and other.started < one.ended

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.lab.cod.recorded import Kept, Stream
+from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
 from penstock.lab.cod.scores import Score, score
 from penstock.lab.cod.trial import one_pass
 from penstock.lab.cod.two_pass import oracle, uniform
@@ -48,13 +48,13 @@ def p95_error(scores: list[Score]) -> float:
     return float(np.quantile([s.mean for s in scores], 0.95))
 
 
-def compare(stream: Stream, keep: float, batches: int = 60, seed: int = 0) -> Compared:
+def compare(stream: WindowedStream, keep: float, batches: int = 60, seed: int = 0) -> Compared:
     """CoD at this share; the others at what it really kept of each window."""
     terms = Concept(stream.length, slide=stream.slide, keep=keep, time="t")
     return at_equal_volume(stream, one_pass(stream, terms, seed, batches), seed)
 
 
-def at_equal_volume(stream: Stream, kept: Kept, seed: int = 0) -> Compared:
+def at_equal_volume(stream: WindowedStream, kept: AdmittedTuples, seed: int = 0) -> Compared:
     panes = stream if stream.slide is None else replace(stream, length=stream.slide, slide=None)
     budgets = np.array([kept.kept[pane].sum() for pane in panes.windows()])
     rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ def at_equal_volume(stream: Stream, kept: Kept, seed: int = 0) -> Compared:
     return Compared(*(score(stream, way)[1:] for way in (kept, *ways)))
 
 
-def processed(stream: Stream, keep: float) -> Kept:
+def processed(stream: WindowedStream, keep: float) -> AdmittedTuples:
     """What the window processor keeps of tumbling windows, which it sees whole."""
     kept, weight = np.zeros(len(stream), dtype=np.bool_), np.ones(len(stream))
     for number, window in enumerate(stream.windows()):
@@ -73,4 +73,4 @@ def processed(stream: Stream, keep: float) -> Kept:
         staged = buffer.take(stream.length, ByConcept(keep))
         kept[staged.columns["n"]] = True
         weight[staged.columns["n"]] = staged.weight
-    return Kept(kept, weight)
+    return AdmittedTuples(kept, weight)

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from penstock.core.types import Floats, Ints
-from penstock.lab.cod.drifting import Generator
-from penstock.lab.cod.recorded import Stream
+from penstock.lab.cod.drifting import DriftingStream
+from penstock.lab.cod.recorded import WindowedStream
 
 DAY, MINUTES_5 = 86_400.0, 300.0
 SHIFT = 60.0
@@ -22,14 +22,13 @@ class Case:
     """A stream and what stands for it where its file is missing."""
 
     name: str
-    about: str
     file: str
-    load: Callable[[pd.DataFrame, int], Stream]
-    stand_in: Generator
+    load: Callable[[pd.DataFrame, int], WindowedStream]
+    stand_in: DriftingStream
     windows: int
     """That it has."""
 
-    def stream(self, windows: int) -> tuple[Stream, bool]:
+    def stream(self, windows: int) -> tuple[WindowedStream, bool]:
         """About so many windows, and whether they are real."""
         path = directory() / self.file
         if path.exists():
@@ -41,37 +40,37 @@ def directory() -> Path:
     return Path(os.environ.get("PENSTOCK_DATA", "../shared/data"))
 
 
-def _flights(*keys: str) -> Callable[[pd.DataFrame, int], Stream]:
-    def load(table: pd.DataFrame, windows: int) -> Stream:
+def _flights(*keys: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
+    def load(table: pd.DataFrame, windows: int) -> WindowedStream:
         begin = table["date"].iloc[0].floor("D")
         time = (table["date"] - begin).dt.total_seconds().to_numpy()
         part = table.iloc[: int(np.searchsorted(time, windows * DAY))]
         delay = np.maximum(part["delay"].to_numpy(dtype=np.float64) + SHIFT, 1.0)
-        return Stream(time[: len(part)], _codes(part, *keys), delay, DAY)
+        return WindowedStream(time[: len(part)], _codes(part, *keys), delay, DAY)
 
     return load
 
 
-def _google(key: str) -> Callable[[pd.DataFrame, int], Stream]:
-    def load(table: pd.DataFrame, windows: int) -> Stream:
+def _google(key: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
+    def load(table: pd.DataFrame, windows: int) -> WindowedStream:
         """The live part; a request that is not known has no mean."""
         live = table[(table["time_us"] > 0) & table["cpu_request"].notna()]
         time = live["time_us"].to_numpy(dtype=np.float64) / 1e6
         time -= np.floor(time[0] / MINUTES_5) * MINUTES_5
         part = live.iloc[: int(np.searchsorted(time, windows * MINUTES_5))]
         request = part["cpu_request"].to_numpy(dtype=np.float64)
-        return Stream(time[: len(part)], _codes(part, key), request, MINUTES_5)
+        return WindowedStream(time[: len(part)], _codes(part, key), request, MINUTES_5)
 
     return load
 
 
-def _packets(table: pd.DataFrame, windows: int) -> Stream:
+def _packets(table: pd.DataFrame, windows: int) -> WindowedStream:
     """All captures laid over each other; one group, since the query is a scalar mean."""
     ordered = table.sort_values("rel", kind="stable")
     time = ordered["rel"].to_numpy(dtype=np.float64)
     size = int(np.searchsorted(time, 45.0 + 15.0 * (windows - 1)))
     length = ordered["length"].to_numpy(dtype=np.float64)[:size]
-    return Stream(time[:size], np.zeros(size, dtype=np.int64), length, 45.0, 15.0)
+    return WindowedStream(time[:size], np.zeros(size, dtype=np.int64), length, 45.0, 15.0)
 
 
 def _codes(table: pd.DataFrame, *keys: str) -> Ints:
@@ -80,54 +79,54 @@ def _codes(table: pd.DataFrame, *keys: str) -> Ints:
 
 
 FLIGHTS, GOOGLE = "us_flights_2001h1_3m.parquet", "google2011_task_events_part0.parquet"
+# mean delay an origin, a day
 ORIGIN = Case(
     "flights-origin",
-    "mean delay an origin, a day",
     FLIGHTS,
     _flights("origin"),
-    Generator(groups=200, tuples=16_000, skew=1.1, overlap=0.98, distance=0.1),
+    DriftingStream(groups=200, tuples=16_000, skew=1.1, overlap=0.98, distance=0.1),
     181,
 )
+# mean delay a route, a day
 ROUTE = Case(
     "flights-route",
-    "mean delay a route, a day",
     FLIGHTS,
     _flights("origin", "destination"),
-    Generator(groups=3000, tuples=16_000, skew=0.6, overlap=0.9, distance=0.3),
+    DriftingStream(groups=3000, tuples=16_000, skew=0.6, overlap=0.9, distance=0.3),
     181,
 )
+# mean CPU request a class, 5 min
 CLASS = Case(
     "google-class",
-    "mean CPU request a class, 5 min",
     GOOGLE,
     _google("sched_class"),
-    Generator(groups=4, tuples=10_000, skew=2.0, distance=0.5),
+    DriftingStream(groups=4, tuples=10_000, skew=2.0, distance=0.5),
     17,
 )
+# mean CPU request a user, 5 min
 USER = Case(
     "google-user",
-    "mean CPU request a user, 5 min",
     GOOGLE,
     _google("user"),
-    Generator(groups=60, tuples=10_000, skew=2.0, overlap=0.8, distance=0.5),
+    DriftingStream(groups=60, tuples=10_000, skew=2.0, overlap=0.8, distance=0.5),
     17,
 )
+# mean packet size, 45 s sliding 15 s
 PACKETS = Case(
     "iot-packets",
-    "mean packet size, 45 s sliding 15 s",
     "iot_sentinel_packets.parquet",
     _packets,
-    Generator(groups=1, tuples=12_000, length=45.0),
+    DriftingStream(groups=1, tuples=12_000, length=45.0),
     20,
 )
 
 
-def concept_of(stream: Stream, window: slice) -> Floats:
+def concept_of(stream: WindowedStream, window: slice) -> Floats:
     """The tuples of each group in a window: what CoD calls its concept."""
     return np.bincount(stream.group[window], minlength=stream.groups).astype(np.float64)
 
 
-def departures_and_arrivals(windows: int) -> Stream:
+def departures_and_arrivals(windows: int) -> WindowedStream:
     """Two streams that share keys: flights by origin and by destination, a day, or a stand-in."""
     path = directory() / FLIGHTS
     if path.exists():
@@ -138,12 +137,14 @@ def departures_and_arrivals(windows: int) -> Stream:
         names = [table[side].iloc[:size].astype(str) for side in ("origin", "destination")]
         group = np.unique(np.concatenate(names), return_inverse=True)[1]
         return _interleaved(np.tile(time[:size], 2), group, DAY)
-    sides = [Generator(groups=100, skew=1.2).stream(windows, seed) for seed in (0, 1)]
+    sides = [DriftingStream(groups=100, skew=1.2).stream(windows, seed) for seed in (0, 1)]
     group = np.concatenate((sides[0].group, sides[1].group + 50))  # half of the keys on both
     return _interleaved(np.concatenate([side.time for side in sides]), group, 60.0)
 
 
-def _interleaved(time: Floats, group: Ints, length: float) -> Stream:
+def _interleaved(time: Floats, group: Ints, length: float) -> WindowedStream:
     order = np.argsort(time, kind="stable")
     source = np.repeat([0, 1], time.size // 2)
-    return Stream(time[order], group[order], np.ones(time.size), length, source=source[order])
+    return WindowedStream(
+        time[order], group[order], np.ones(time.size), length, source=source[order]
+    )

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.types import Floats, Ints
-from penstock.lab.cod.recorded import Stream
+from penstock.lab.cod.recorded import WindowedStream
 
 
 @dataclass(frozen=True)
-class Generator:
+class DriftingStream:
     groups: int = 100
     """In each window."""
     tuples: int = 12_000
@@ -28,7 +28,7 @@ class Generator:
     """The relative standard deviation of values in a group."""
     length: float = 60.0
 
-    def stream(self, windows: int, seed: int = 0) -> Stream:
+    def stream(self, windows: int, seed: int = 0) -> WindowedStream:
         rng = np.random.default_rng(seed)
         concept, fresh = np.arange(self.groups), self.groups
         parts: list[Ints] = []
@@ -40,7 +40,7 @@ class Generator:
         even = (np.arange(self.tuples) + 0.5) / self.tuples
         time = (np.arange(windows)[:, None] + even).ravel() * self.length
         means = np.exp(rng.normal(3.0, 0.7, fresh))
-        return Stream(time, group, means[group] * self._noise(group.size, rng), self.length)
+        return WindowedStream(time, group, means[group] * self._noise(group.size, rng), self.length)
 
     def _overlap(self, number: int) -> float:
         return (

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.lab.cod.compare import Compared, at_equal_volume
 from penstock.lab.cod.data import CLASS, ORIGIN, USER
-from penstock.lab.cod.recorded import Kept, Stream
-from penstock.lab.report import Result, Say, Table
+from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.spark.site import Site
 from penstock.windows.concept import Concept
 
@@ -48,7 +48,7 @@ def _result(found: list[Compared]) -> Result:
         for (case, keep, _), figures in zip(RUNS, (each.figures() for each in found), strict=True)
     ]
     columns = ("data", "asked", "kept", "CoD", "oracle", "uniform", "missing")
-    result.tables.append(Table("Mean relative error at equal volume", columns, rows))
+    result.tables.append(ResultTable("Mean relative error at equal volume", columns, rows))
     ratio = float(np.mean([each.ratio() for each in found[:3]]))
     result.figures["ratio to the oracle"] = ratio
     result.figures["runs"] = [each.figures() for each in found]
@@ -74,7 +74,9 @@ def session() -> SparkSession:
     )
 
 
-def through_gate(spark: SparkSession, stream: Stream, concept: Concept, batches: int = 60) -> Kept:
+def through_gate(
+    spark: SparkSession, stream: WindowedStream, concept: Concept, batches: int = 60
+) -> AdmittedTuples:
     """What the gate kept, and the weights that it stamped.
 
     The budget is the concept's own, and the latency allowed is so long that the machine's speed
@@ -94,10 +96,10 @@ def through_gate(spark: SparkSession, stream: Stream, concept: Concept, batches:
     places = rows["n"].to_numpy()
     kept[places] = True
     weight[places] = rows["_weight"].to_numpy()
-    return Kept(kept, weight)
+    return AdmittedTuples(kept, weight)
 
 
-def files(spark: SparkSession, stream: Stream, folder: Path, batches: int) -> DataFrame:
+def files(spark: SparkSession, stream: WindowedStream, folder: Path, batches: int) -> DataFrame:
     """A stream whose micro-batches are the stream's batches, in order."""
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")

@@ -10,7 +10,7 @@ from penstock.core.types import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
-class Stream:
+class WindowedStream:
     """Tuples in order of arrival. ``time`` is in seconds and ``length`` is a window's."""
 
     time: Floats
@@ -48,7 +48,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Kept:
+class AdmittedTuples:
     """What shedding left of a stream, and what each tuple that was kept stands for."""
 
     kept: Bools

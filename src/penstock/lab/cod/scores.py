@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core.types import Floats
-from penstock.lab.cod.recorded import Kept, Stream
+from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Score:
         return self.kept / self.arrived
 
 
-def score(stream: Stream, sample: Kept) -> list[Score]:
+def score(stream: WindowedStream, sample: AdmittedTuples) -> list[Score]:
     """Window by window: the weighted mean of each group against that of all its tuples."""
     return [_score(stream, sample, window) for window in stream.windows()]
 
 
-def _score(stream: Stream, sample: Kept, window: slice) -> Score:
+def _score(stream: WindowedStream, sample: AdmittedTuples, window: slice) -> Score:
     group, value = np.unique(stream.group[window], return_inverse=True)[1], stream.value[window]
     kept, weight = sample.kept[window], sample.weight[window] * sample.kept[window]
     size = int(group.max()) + 1
@@ -47,7 +47,7 @@ def _score(stream: Stream, sample: Kept, window: slice) -> Score:
     return Score(errors, int((~there).sum()), int(kept.sum()), group.size)
 
 
-def joined_errors(stream: Stream, sample: Kept) -> list[float]:
+def joined_errors(stream: WindowedStream, sample: AdmittedTuples) -> list[float]:
     """Of two streams joined on their groups: the mean error of each group's number of pairs."""
     assert stream.source is not None
     errors, groups = [], stream.groups

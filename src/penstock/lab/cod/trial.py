@@ -8,7 +8,7 @@ from penstock.core.controller import Controller
 from penstock.core.settings import QueryTerms, Settings
 from penstock.core.state import State
 from penstock.core.types import Batch, Count, Floats, Ints, Plan, Report, Stratum, Upcoming
-from penstock.lab.cod.recorded import Kept, Stream
+from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
 from penstock.policy import get
 from penstock.windows.concept import Concept
 from penstock.windows.in_force import ConceptWindows
@@ -17,8 +17,8 @@ QUERY, SOURCE = "q", "s"
 
 
 def one_pass(
-    stream: Stream, concept: Concept, seed: int = 0, batches: int = 60, values: int = 2000
-) -> Kept:
+    stream: WindowedStream, concept: Concept, seed: int = 0, batches: int = 60, values: int = 2000
+) -> AdmittedTuples:
     """Event-time windows, about so many batches a pane; a sample of values where one is asked."""
     settings = Settings(policy=get("balance-sic"), terms={QUERY: QueryTerms(concept=concept)})
     steps = _Steps(Controller(settings, windows=ConceptWindows()))
@@ -43,13 +43,13 @@ class _Steps:
 
 
 def _through(
-    stream: Stream,
+    stream: WindowedStream,
     plan: Callable[[int, int], Plan],
     hear: Callable[[Batch], None],
     seed: int,
     batches: int,
     values: int,
-) -> Kept:
+) -> AdmittedTuples:
     rng = np.random.default_rng(seed)
     strata, stratum = _strata(stream)
     kept, weight = np.zeros(len(stream), dtype=np.bool_), np.ones(len(stream))
@@ -82,10 +82,10 @@ def _through(
                 rates=thinned,
             )
         )
-    return Kept(kept, weight)
+    return AdmittedTuples(kept, weight)
 
 
-def _strata(stream: Stream) -> tuple[list[Stratum], Ints]:
+def _strata(stream: WindowedStream) -> tuple[list[Stratum], Ints]:
     """All there are, and which one each tuple belongs to."""
     if stream.source is None:
         return [Stratum(QUERY, SOURCE, str(g)) for g in range(stream.groups)], stream.group

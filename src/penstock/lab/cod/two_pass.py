@@ -7,12 +7,12 @@ gate is measured by.
 import numpy as np
 
 from penstock.core.types import Ints
-from penstock.lab.cod.recorded import Kept, Stream
+from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
 from penstock.windows import quota
 from penstock.windows.sampling import shed
 
 
-def oracle(stream: Stream, budgets: Ints, rng: np.random.Generator) -> Kept:
+def oracle(stream: WindowedStream, budgets: Ints, rng: np.random.Generator) -> AdmittedTuples:
     """Equal quotas in each (tumbling) window, as many tuples as its budget says."""
     kept = np.zeros(len(stream), dtype=np.bool_)
     weight = np.ones(len(stream))
@@ -22,10 +22,10 @@ def oracle(stream: Stream, budgets: Ints, rng: np.random.Generator) -> Kept:
         level = quota.level(sizes, float(budget))
         kept[window] = chosen = shed(group, np.minimum(sizes, level), rng.random(group.size))
         weight[window] = (sizes / np.bincount(group[chosen], minlength=sizes.size))[group]
-    return Kept(kept, weight)
+    return AdmittedTuples(kept, weight)
 
 
-def uniform(stream: Stream, budgets: Ints, rng: np.random.Generator) -> Kept:
+def uniform(stream: WindowedStream, budgets: Ints, rng: np.random.Generator) -> AdmittedTuples:
     """The same chance for every tuple of a window."""
     kept = np.zeros(len(stream), dtype=np.bool_)
     weight = np.ones(len(stream))
@@ -33,10 +33,10 @@ def uniform(stream: Stream, budgets: Ints, rng: np.random.Generator) -> Kept:
         size = window.stop - window.start
         kept[window] = rng.random(size) < budget / size
         weight[window] = size / max(budget, 1)
-    return Kept(kept, weight)
+    return AdmittedTuples(kept, weight)
 
 
-def as_before(stream: Stream, share: float, rng: np.random.Generator) -> Kept:
+def as_before(stream: WindowedStream, share: float, rng: np.random.Generator) -> AdmittedTuples:
     """Quotas by the frequencies of the window before: what drift defeats.
 
     A group that was not in it gets the share that all get; its first window has nothing to go by.
@@ -52,4 +52,4 @@ def as_before(stream: Stream, share: float, rng: np.random.Generator) -> Kept:
         kept[window] = rng.random(group.size) < rate
         weight[window] = 1.0 / rate
         before = np.bincount(group, minlength=stream.groups).astype(np.float64)
-    return Kept(kept, weight)
+    return AdmittedTuples(kept, weight)

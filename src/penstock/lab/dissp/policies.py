@@ -2,8 +2,9 @@
 
 from typing import ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
-from penstock.lab.study import Run, Runs, Scale, federation, sweep
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import RunSummary, SeededRuns, StudyScale, federation, sweep
+from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
 WORKLOADS: dict[str, tuple[tuple[int, int], int]] = {
@@ -18,19 +19,19 @@ WORKLOADS: dict[str, tuple[tuple[int, int], int]] = {
 POLICIES = ("random", "balance-sic")
 
 
-def _mean(run: Run) -> float:
+def _mean(run: RunSummary) -> float:
     return run.spread.mean
 
 
-def _iqr(run: Run) -> float:
+def _iqr(run: RunSummary) -> float:
     return run.spread.iqr
 
 
-def _std(run: Run) -> float:
+def _std(run: RunSummary) -> float:
     return run.spread.std
 
 
-def _q95_q05(run: Run) -> float:
+def _q95_q05(run: RunSummary) -> float:
     return run.spread.q95_q05
 
 
@@ -47,7 +48,7 @@ class DisspPolicies:
     about: ClassVar[str] = "fair against random shedding: mean, IQR, std, Q0.95 - Q0.05"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         wanted = [(w, policy) for w in scale.some(list(WORKLOADS)) for policy in POLICIES]
         found = sweep(wanted, lambda point: _scenario(scale, *point), scale, say)
         result = Result(
@@ -69,7 +70,7 @@ class DisspPolicies:
         return result
 
 
-def _scenario(scale: Scale, label: str, policy: str) -> Scenario:
+def _scenario(scale: StudyScale, label: str, policy: str) -> Scenario:
     fragments, each = WORKLOADS[label]
     return federation(
         scale.many(3 * each, 24),
@@ -81,7 +82,7 @@ def _scenario(scale: Scale, label: str, policy: str) -> Scenario:
     )
 
 
-def _claims(found: dict[tuple[str, str], Runs]) -> dict[str, bool]:
+def _claims(found: dict[tuple[str, str], SeededRuns]) -> dict[str, bool]:
     def all_seeds(better: str, worse: str, of: str) -> bool:
         return all(
             a > b
@@ -106,19 +107,19 @@ def _claims(found: dict[tuple[str, str], Runs]) -> dict[str, bool]:
     }
 
 
-def _labels(found: dict[tuple[str, str], Runs]) -> list[str]:
+def _labels(found: dict[tuple[str, str], SeededRuns]) -> list[str]:
     return list(dict.fromkeys(label for label, _ in found))
 
 
-def _table(found: dict[tuple[str, str], Runs], figure: str) -> Table:
+def _table(found: dict[tuple[str, str], SeededRuns], figure: str) -> ResultTable:
     rows = [
         (label, *(found[label, policy].cell(FIGURES[figure]) for policy in POLICIES))
         for label in _labels(found)
     ]
-    return Table(figure, ("partitions", *POLICIES), rows)
+    return ResultTable(figure, ("partitions", *POLICIES), rows)
 
 
-def _plot(found: dict[tuple[str, str], Runs], figure: str) -> Plot:
+def _plot(found: dict[tuple[str, str], SeededRuns], figure: str) -> Plot:
     labels = [label for label in _labels(found) if "-" not in label]
     lines = []
     for policy in POLICIES:

@@ -8,8 +8,8 @@ message by message; ``fleet`` runs hundreds at once.
 from penstock.lab.las.checks import Absolute, Average, Check, SlidingAverage
 from penstock.lab.las.dearest_first import DearestFirst, FadingOperator
 from penstock.lab.las.operator import Operator
-from penstock.lab.las.rivals import BaseLine, FullKnowledge, StrawMan
-from penstock.lab.las.shedder import LoadAware, Shedder
+from penstock.lab.las.rivals import BaseLine, FullKnowledge, StrawManShedder
+from penstock.lab.las.shedder import LoadAware, TupleShedder
 
 __all__ = [
     "Absolute",
@@ -21,7 +21,7 @@ __all__ = [
     "FullKnowledge",
     "LoadAware",
     "Operator",
-    "Shedder",
     "SlidingAverage",
-    "StrawMan",
+    "StrawManShedder",
+    "TupleShedder",
 ]

@@ -9,7 +9,7 @@ text of section III-C, which tries the tuple, is what works.)
 from collections import deque
 from typing import Protocol
 
-from penstock.lab.las.arguments import at_least
+from penstock.lab.las.ranges import at_least
 
 
 class Check(Protocol):

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from penstock.lab.las.measure import Scale, measured, spread
+from penstock.lab.las.measure import FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
-from penstock.lab.report import Result, Table
+from penstock.lab.report import Result, ResultTable
 
 
-def add(result: Result, scale: Scale) -> None:
+def add(result: Result, scale: FigureScale) -> None:
     setting = Setting()
     tau = setting.threshold
     found = measured(setting, scale.associations, scale)
@@ -24,7 +24,7 @@ def add(result: Result, scale: Scale) -> None:
     ]
     columns = ("shedder", "mean Q̄, ms", "least", "most", "runs with Q̄ ≤ τ", "dropped")
     result.tables.append(
-        Table(
+        ResultTable(
             f"Default setting, {las.latency.size} runs: Zipf-1.0, 25 % under-provisioned, AVG(6.4)",
             (*columns, "drops of Full Knowledge's"),
             rows,

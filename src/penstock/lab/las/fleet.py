@@ -11,13 +11,13 @@ import numpy as np
 
 from penstock.core.types import Bools, Floats
 from penstock.errors import PenstockError
-from penstock.lab.las.streams import Items, Phase, Runs
+from penstock.lab.las.streams import Items, ParallelRuns, StreamPhase
 
 
 class FleetShedder(Protocol):
     """The shedders of all runs, and what their operators do on the way."""
 
-    def begin(self, number: int, phase: Phase) -> None:
+    def begin(self, number: int, phase: StreamPhase) -> None:
         """From tuple ``number`` on, this phase is in force."""
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
@@ -54,7 +54,9 @@ class Outcomes:
         return np.asarray(self.dropped / (self.kept.shape[0] * self.window))
 
 
-def simulate_fleet(runs: Runs, shedder: FleetShedder, window: int | None = None) -> Outcomes:
+def simulate_fleet(
+    runs: ParallelRuns, shedder: FleetShedder, window: int | None = None
+) -> Outcomes:
     """All runs from beginning to end; ``window`` is a part of them that goes into the whole."""
     tuples, width = runs.items.shape
     window = window or tuples
@@ -88,13 +90,13 @@ def simulate_fleet(runs: Runs, shedder: FleetShedder, window: int | None = None)
 
 
 class BaseLineFleet:
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: ParallelRuns) -> None:
         size = runs.items.shape[0]
         luck = {seed: np.random.default_rng(seed).random(size) for seed in set(runs.seed.tolist())}
         pairs = zip(runs.seed.tolist(), runs.share.tolist(), strict=True)
         self._keeps = np.stack([luck[seed] >= share for seed, share in pairs], axis=1)
 
-    def begin(self, number: int, phase: Phase) -> None:
+    def begin(self, number: int, phase: StreamPhase) -> None:
         pass
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
@@ -108,12 +110,12 @@ class BaseLineFleet:
 class ForesightFleet:
     """Ĉ and AVG(τ) of every run. As it stands, Full Knowledge."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: ParallelRuns) -> None:
         self.threshold = runs.threshold
         self.total, self.sum, self.count = (np.zeros(runs.width) for _ in range(3))
         self.idle = np.zeros(runs.width)
 
-    def begin(self, number: int, phase: Phase) -> None:
+    def begin(self, number: int, phase: StreamPhase) -> None:
         pass
 
     def estimates(self, items: Items, costs: Floats) -> Floats:
@@ -139,7 +141,7 @@ FullKnowledgeFleet = ForesightFleet
 
 
 class StrawManFleet(ForesightFleet):
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: ParallelRuns) -> None:
         super().__init__(runs)
         self.mean = runs.mean
 

@@ -16,7 +16,7 @@ from penstock.lab.las import dearest_first as df
 from penstock.lab.las.fleet import ForesightFleet
 from penstock.lab.las.messages import Matrices
 from penstock.lab.las.operator import Operator
-from penstock.lab.las.streams import Items, Phase, Runs
+from penstock.lab.las.streams import Items, ParallelRuns, StreamPhase
 
 WINDOW = 1024
 DOUBT = 0.1
@@ -25,7 +25,7 @@ DOUBT = 0.1
 class Learners:
     """The operators of all runs, and what the shedders know from their matrices."""
 
-    def __init__(self, runs: Runs, kind: type[Operator], window: int = WINDOW) -> None:
+    def __init__(self, runs: ParallelRuns, kind: type[Operator], window: int = WINDOW) -> None:
         self.items, self.window = runs.items, window
         self.costs = runs.phases[0].costs
         width, universe = runs.width, self.costs.shape[1]
@@ -64,7 +64,7 @@ class Learners:
         self.estimates[run] = sketch.costs_at(self.cells[run])
         self.mean[run], self.spread[run], self.lag[run] = sketch.mean, sketch.spread, told.scale
 
-    def begin(self, number: int, phase: Phase) -> None:
+    def begin(self, number: int, phase: StreamPhase) -> None:
         for run in range(len(self.operators)):
             self._flush(run, number)
         self.costs = phase.costs
@@ -143,14 +143,14 @@ class Synchronisation:
 class LoadAwareFleet(ForesightFleet):
     """``shedder.LoadAware`` with ``operator.Operator``."""
 
-    def __init__(self, runs: Runs, window: int = WINDOW) -> None:
+    def __init__(self, runs: ParallelRuns, window: int = WINDOW) -> None:
         super().__init__(runs)
         self.learners = Learners(runs, Operator, window)
         self.sync = Synchronisation(runs.width)
         self.caution = 1.0 + runs.error
         self.to_send = np.zeros(runs.width, dtype=bool)
 
-    def begin(self, number: int, phase: Phase) -> None:
+    def begin(self, number: int, phase: StreamPhase) -> None:
         self.learners.begin(number, phase)
 
     def estimates(self, items: Items, costs: Floats) -> Floats:
@@ -188,7 +188,7 @@ class LoadAwareFleet(ForesightFleet):
 class DearestFirstFleet:
     """``dearest_first.DearestFirst`` with its ``FadingOperator``."""
 
-    def __init__(self, runs: Runs, window: int = WINDOW) -> None:
+    def __init__(self, runs: ParallelRuns, window: int = WINDOW) -> None:
         self.learners = Learners(runs, df.FadingOperator, window)
         self.sync = Synchronisation(runs.width)
         self.threshold = runs.threshold
@@ -201,7 +201,7 @@ class DearestFirstFleet:
         self.scale = np.ones(runs.width)
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
 
-    def begin(self, number: int, phase: Phase) -> None:
+    def begin(self, number: int, phase: StreamPhase) -> None:
         self.learners.begin(number, phase)
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:

@@ -15,9 +15,9 @@ from penstock.lab.las.fleet import (
     simulate_fleet,
 )
 from penstock.lab.las.fleet_learning import DearestFirstFleet, LoadAwareFleet
-from penstock.lab.las.streams import TUPLES, Runs, Setting, runs
+from penstock.lab.las.streams import TUPLES, ParallelRuns, Setting, runs
 
-FLEETS: dict[str, Callable[[Runs], FleetShedder]] = {
+FLEETS: dict[str, Callable[[ParallelRuns], FleetShedder]] = {
     "Base Line": BaseLineFleet,
     "Straw-Man": StrawManFleet,
     "LAS": LoadAwareFleet,
@@ -27,7 +27,7 @@ FLEETS: dict[str, Callable[[Runs], FleetShedder]] = {
 
 
 @dataclass(frozen=True)
-class Scale:
+class FigureScale:
     """How much is run at an effort; 1 takes about ten minutes on one core."""
 
     associations: int
@@ -44,7 +44,7 @@ class Scale:
     """Streams are as long as the paper's; shorter ones only show that all of it runs."""
 
     @classmethod
-    def of(cls, effort: float) -> "Scale":
+    def of(cls, effort: float) -> "FigureScale":
         whole = effort >= 0.05
         return cls(
             whole=whole,
@@ -57,7 +57,7 @@ class Scale:
         )
 
 
-def measured(setting: Setting, associations: int, scale: Scale) -> dict[str, Outcomes]:
+def measured(setting: Setting, associations: int, scale: FigureScale) -> dict[str, Outcomes]:
     made = runs([setting], associations, scale.seeds, scale.tuples)
     return {name: simulate_fleet(made, fleet(made)) for name, fleet in FLEETS.items()}
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.core.types import Floats
 from penstock.guard.sketch import Sketch
-from penstock.lab.las.arguments import at_least
 from penstock.lab.las.messages import Matrices, Message, Reply, Request
+from penstock.lab.las.ranges import at_least
 
 
 class OperatorPhase(Enum):

@@ -4,9 +4,10 @@ import numpy as np
 
 from penstock.core.types import Floats
 from penstock.lab.las.fleet import Outcomes, simulate_fleet
-from penstock.lab.las.measure import FLEETS, Scale
+from penstock.lab.las.measure import FLEETS, FigureScale
 from penstock.lab.las.streams import PHASE, TUPLES, seven_phases
-from penstock.lab.report import Cell, Line, Plot, Result, Table
+from penstock.lab.report import Cell, Result, ResultTable
+from penstock.plots import Line, Plot
 
 NAMES = "ABCDEFG"
 WINDOWS = 5
@@ -16,7 +17,7 @@ BACK = 2
 THRESHOLD = 64.0
 
 
-def add(result: Result, scale: Scale) -> None:
+def add(result: Result, scale: FigureScale) -> None:
     each = PHASE * scale.tuples // TUPLES // WINDOWS * WINDOWS
     made = seven_phases(scale.series, THRESHOLD, each)
     found = {
@@ -65,7 +66,9 @@ def _tabulate(
         for window in range(len(NAMES) * WINDOWS)
     ]
     columns = ("window", *(f"{n}: Q̄, ms" for n in names), *(f"{n}: dropped" for n in names))
-    result.tables.append(Table("Figure 9: seven phases, τ = 64 ms, cold start", columns, rows))
+    result.tables.append(
+        ResultTable("Figure 9: seven phases, τ = 64 ms, cold start", columns, rows)
+    )
     for what, values, label in (
         ("latency", latency, "queuing latency, ms"),
         ("dropped", dropped, "dropped share"),

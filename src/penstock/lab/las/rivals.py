@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penstock.lab.las.arguments import at_least
 from penstock.lab.las.checks import Check
 from penstock.lab.las.messages import Message, Request
+from penstock.lab.las.ranges import at_least
 from penstock.lab.las.shedder import Foresight
 
 
@@ -27,7 +27,7 @@ class BaseLine:
         pass
 
 
-class StrawMan(Foresight):
+class StrawManShedder(Foresight):
     """Takes every tuple for an average one."""
 
     def __init__(self, check: Check, mean: float) -> None:

@@ -4,19 +4,19 @@
     SEND  new matrices came: the next tuple that is kept carries Ĉ to the operator
     RUN   the rest of the time
 
-(LAS, listing III.2 and figure 3.) All shedders have one shape, ``Shedder``.
+(LAS, listing III.2 and figure 3.) All shedders have one shape, ``TupleShedder``.
 """
 
 from enum import Enum
 from typing import Protocol
 
 from penstock.guard.sketch import Sketch
-from penstock.lab.las.arguments import at_least
 from penstock.lab.las.checks import Check
 from penstock.lab.las.messages import Matrices, Message, Request
+from penstock.lab.las.ranges import at_least
 
 
-class Shedder(Protocol):
+class TupleShedder(Protocol):
     """Decides about each tuple as it arrives.
 
     ``sheds`` is called once a tuple, in order of arrival. Where it answers False, ``request`` is

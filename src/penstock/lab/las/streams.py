@@ -1,7 +1,7 @@
 """The streams of section V-A: skewed items, costs associated with them at random.
 
-A ``Runs`` holds many runs side by side, so that all of them can advance together; one of them
-alone is a ``Runs`` of width 1. Times are in milliseconds.
+A ``ParallelRuns`` holds many runs side by side, so that all of them can advance together; one of
+them alone is a ``ParallelRuns`` of width 1. Times are in milliseconds.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.core.types import Floats, Ints
+from penstock.sources.generators import draw_places, zipf_weights
 
 ITEMS = 4096
 TUPLES = 32_768
@@ -19,7 +20,7 @@ Items = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class Phase:
+class StreamPhase:
     """From tuple ``start`` on, item j of run r costs ``costs[r, j]`` and tuples come ``gap[r]``
     after each other."""
 
@@ -29,10 +30,10 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Runs:
+class ParallelRuns:
     items: Items
     """Of tuple i in run r: ``items[i, r]``."""
-    phases: Sequence[Phase]
+    phases: Sequence[StreamPhase]
     threshold: Floats
     """τ of each run."""
     mean: Floats
@@ -50,12 +51,12 @@ class Runs:
     def width(self) -> int:
         return int(self.items.shape[1])
 
-    def one(self, run: int) -> "Runs":
+    def one(self, run: int) -> "ParallelRuns":
         """One of them, alone."""
         at = slice(run, run + 1)
-        return Runs(
+        return ParallelRuns(
             items=self.items[:, at],
-            phases=[Phase(p.start, p.costs[at], p.gap[at]) for p in self.phases],
+            phases=[StreamPhase(p.start, p.costs[at], p.gap[at]) for p in self.phases],
             threshold=self.threshold[at],
             mean=self.mean[at],
             share=self.share[at],
@@ -67,15 +68,13 @@ class Runs:
 
 def popularity(skew: float, items: int = ITEMS) -> Floats:
     """Zipf-α over the items; α = 0 is the uniform distribution."""
-    weight = np.arange(1, items + 1, dtype=np.float64) ** -skew
+    weight = zipf_weights(items, skew)
     return np.asarray(weight / weight.sum())
 
 
 def draw(rng: np.random.Generator, chances: Floats, size: int) -> Items:
     """Items at random, the first being the most frequent."""
-    edges = np.cumsum(chances)
-    found = np.searchsorted(edges, rng.random(size) * edges[-1], side="right")
-    return np.asarray(np.minimum(found, chances.size - 1), dtype=np.int32)
+    return draw_places(chances, size, rng).astype(np.int32)
 
 
 def association(
@@ -105,7 +104,7 @@ def runs(
     tuples: int = TUPLES,
     warm: int = 2048,
     items: int = ITEMS,
-) -> Runs:
+) -> ParallelRuns:
     """All settings side by side, each with all associations and seeds.
 
     A seed decides the order of the stream and the hash functions, and is the same in all
@@ -136,9 +135,9 @@ def runs(
         [costs[stream].mean() for (*_, costs), stream in zip(rows, columns, strict=True)]
     )
     under = np.array([setting.under for setting, *_ in rows])
-    return Runs(
+    return ParallelRuns(
         items=stacked,
-        phases=[Phase(0, table, mean * (1 - under))],
+        phases=[StreamPhase(0, table, mean * (1 - under))],
         threshold=np.array([setting.threshold for setting, *_ in rows]),
         mean=mean,
         share=np.maximum(under, 0.0),
@@ -151,7 +150,7 @@ def runs(
 PHASE = 20_000
 
 
-def seven_phases(associations: int, threshold: float = 64.0, each: int = PHASE) -> Runs:
+def seven_phases(associations: int, threshold: float = 64.0, each: int = PHASE) -> ParallelRuns:
     """Figure 9: phases A to G, each a change of rate, of frequencies or of costs.
 
     The exchange of phase D (the most frequent item with one of the dearest) lasts until G, which
@@ -172,10 +171,10 @@ def seven_phases(associations: int, threshold: float = 64.0, each: int = PHASE) 
         means.append(chances @ costs)
     table, mean = np.array(tables), np.array(means)
     under = {"A": 0.0, "B": 0.5, "C": 0.0, "D": 0.0, "E": -0.5, "F": 0.0, "G": 0.0}
-    return Runs(
+    return ParallelRuns(
         items=np.stack(items, axis=1),
         phases=[
-            Phase(number * each, table * (2.0 if name == "F" else 1.0), mean * (1 - share))
+            StreamPhase(number * each, table * (2.0 if name == "F" else 1.0), mean * (1 - share))
             for number, (name, share) in enumerate(under.items())
         ],
         threshold=np.full(associations, threshold),

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.lab.las.measure import FLEETS, Scale, measured, spread
+from penstock.lab.las.measure import FLEETS, FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.plots import Line, Plot
 
 UNDER = tuple(n / 100 for n in range(90, -20, -10))
 DOUBLING = tuple(0.1 * 2**n for n in range(10))
@@ -33,7 +34,7 @@ Point = tuple[float, float, float]
 """Mean, least, most."""
 
 
-def add(result: Result, scale: Scale, say: Say) -> None:
+def add(result: Result, scale: FigureScale, say: Say) -> None:
     total = sum(len(sweep.values[:: scale.thin]) for sweep in SWEEPS)
     done = 0
     for sweep in SWEEPS:
@@ -67,7 +68,7 @@ def _publish(
             cells += [latency[name][place][0], share, more]
         rows.append((value, *cells))
     title = f"Figure {sweep.figure}: {sweep.what}"
-    result.tables.append(Table(title, (sweep.what, *columns), rows))
+    result.tables.append(ResultTable(title, (sweep.what, *columns), rows))
     for what, points, label in (
         ("latency", latency, "mean queuing latency, ms"),
         ("dropped", dropped, "dropped share"),

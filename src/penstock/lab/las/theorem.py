@@ -4,8 +4,8 @@ import numpy as np
 
 from penstock.core.types import Floats
 from penstock.guard.hashes import Hashes, fingerprints
-from penstock.lab.las.measure import Scale
-from penstock.lab.report import Result, Table
+from penstock.lab.las.measure import FigureScale
+from penstock.lab.report import Result, ResultTable
 
 K, N, VALUES, ROWS = 55, 4096, 64, 10
 
@@ -31,13 +31,13 @@ def drawn(trials: int) -> Floats:
     return ratios
 
 
-def add(result: Result, scale: Scale) -> None:
+def add(result: Result, scale: FigureScale) -> None:
     ratios = drawn(max(scale.associations, 10))
     mean = ratios.mean(axis=(0, 1)).reshape(-1, VALUES).mean(axis=0)
     exceeds = float((ratios.min(axis=1) >= 48.0).mean())
     low, high = expected(1.0), expected(VALUES)
     result.tables.append(
-        Table(
+        ResultTable(
             "Theorem 4.2: k = 55, n = 4096, costs 1 to 64, all items equally frequent",
             ("", "paper", "formula", "drawn"),
             [

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from penstock.core.types import Bools, Floats
 from penstock.errors import PenstockError
 from penstock.sim.deployment import Deployment
-from penstock.sim.workload import WINDOW
+from penstock.sim.query_graph import WINDOW_SECONDS
 
 TIGHT = 1e-7
 """A dual price above this says that a query cannot rise."""
@@ -39,7 +39,9 @@ class Problem:
         fragments = np.arange(work.query.size)
         inner = np.flatnonzero(~work.root)
         passing = np.bincount(
-            deployment.site_of[work.down[inner]], work.emits[inner] / WINDOW, deployment.sites
+            deployment.site_of[work.down[inner]],
+            work.emits[inner] / WINDOW_SECONDS,
+            deployment.sites,
         )
         gain = np.zeros((len(work.ids), fragments.size))
         gain[work.query, fragments] = work.share

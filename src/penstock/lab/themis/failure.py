@@ -6,11 +6,12 @@ import numpy as np
 
 from penstock.core.fairness import jain
 from penstock.core.types import Bools, Floats
-from penstock.lab.report import Line, Plot, Result, Say, Table
-from penstock.lab.study import Scale, federation
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import StudyScale, federation
+from penstock.plots import Line, Plot
 from penstock.sim.deployment import Deployment
-from penstock.sim.engine import Simulation
-from penstock.sim.measure import Outcome
+from penstock.sim.outcome import SimulationOutcome
+from penstock.sim.simulation import Simulation
 
 AT, LASTS = 40.0, 20.0
 DOWN = 0
@@ -22,7 +23,7 @@ class ThemisFailure:
     about: ClassVar[str] = "a site fails for 20 s: what is lost, and how soon it is back"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         result = Result("A site fails", "beyond THEMIS: its model of loss (section 4)")
         rows, drops, back, fair = [], [], [], []
         for number, seed in enumerate(scale.seeds):
@@ -36,7 +37,7 @@ class ThemisFailure:
             back.append(again)
             fair.append(others)
         result.tables = [
-            Table(
+            ResultTable(
                 "By seed",
                 (
                     "seed",
@@ -64,7 +65,7 @@ class ThemisFailure:
         return result
 
 
-def _run(scale: Scale, seed: int, overload: float) -> Outcome:
+def _run(scale: StudyScale, seed: int, overload: float) -> SimulationOutcome:
     scenario = federation(
         scale.many(180, 24),
         (1, 3),
@@ -88,16 +89,16 @@ def lost_share(deployment: Deployment) -> Floats:
     return np.asarray(np.bincount(work.query, np.where(cut, work.share, 0.0)), dtype=np.float64)
 
 
-def _at(outcome: Outcome, time: float) -> Floats:
+def _at(outcome: SimulationOutcome, time: float) -> Floats:
     return np.asarray(outcome.over_time[int(np.argmin(np.abs(outcome.times - time)))])
 
 
-def _furthest_from_loss(outcome: Outcome) -> float:
+def _furthest_from_loss(outcome: SimulationOutcome) -> float:
     during = _at(outcome, AT + LASTS - 0.5)
     return float(np.abs(during - (1.0 - lost_share(outcome.deployment))).max())
 
 
-def _furthest_from_before(outcome: Outcome) -> float:
+def _furthest_from_before(outcome: SimulationOutcome) -> float:
     """Means over two seconds: results come once a second."""
     before, after = (
         np.mean([_at(outcome, end - ago) for ago in np.arange(0.0, 2.0, 0.25)], axis=0)
@@ -106,16 +107,16 @@ def _furthest_from_before(outcome: Outcome) -> float:
     return float(np.abs(after - before).max())
 
 
-def _others(outcome: Outcome) -> Bools:
+def _others(outcome: SimulationOutcome) -> Bools:
     return np.asarray(lost_share(outcome.deployment) == 0.0)
 
 
-def _least_jain_of_others(outcome: Outcome) -> float:
+def _least_jain_of_others(outcome: SimulationOutcome) -> float:
     rows = outcome.over_time[outcome.settled][:, _others(outcome)]
     return min(jain(row) for row in rows)
 
 
-def _plot(outcome: Outcome) -> Plot:
+def _plot(outcome: SimulationOutcome) -> Plot:
     others = _others(outcome)
     rows, times = outcome.over_time[outcome.settled], outcome.times[outcome.settled]
     lines = [

@@ -3,8 +3,18 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
-from penstock.lab.study import COMPLEX, Run, Runs, Scale, federation, jain_of, mean_of, sweep
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import (
+    COMPLEX,
+    RunSummary,
+    SeededRuns,
+    StudyScale,
+    federation,
+    jain_of,
+    mean_of,
+    sweep,
+)
+from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
 FRAGMENTS = 2000
@@ -17,7 +27,7 @@ POLICIES = ("random", "balance-sic")
 PLACEMENTS = ("uniform", "zipf")
 RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-Grid = dict[tuple[str, str, str], Runs]
+Grid = dict[tuple[str, str, str], SeededRuns]
 """By placement, case and policy."""
 
 
@@ -26,7 +36,7 @@ class ThemisMultiSite:
     about: ClassVar[str] = "18 sites, 2,000 fragments: against random shedding, and without news"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         cases = ["2", "1-6"] if scale.brief else list(CASES)
         wanted = [(p, case, policy) for p in PLACEMENTS for case in cases for policy in POLICIES]
         grid = sweep(wanted, lambda point: _scenario(scale, *point), scale, say, (0.0, 0.8))
@@ -64,7 +74,7 @@ class ThemisMultiSite:
         return result
 
 
-def _ten_sites(scale: Scale, ratio: float) -> Scenario:
+def _ten_sites(scale: StudyScale, ratio: float) -> Scenario:
     """Figure 11: this part of all fragments is in queries of three."""
     total = scale.many(FRAGMENTS, 120)
     base = federation(total, (1, 1), sites=scale.sites(10), duration=scale.duration)
@@ -79,7 +89,7 @@ def _ten_sites(scale: Scale, ratio: float) -> Scenario:
 
 
 def _scenario(
-    scale: Scale, placement: str, case: str, policy: str, update_sic: bool = True
+    scale: StudyScale, placement: str, case: str, policy: str, update_sic: bool = True
 ) -> Scenario:
     low, high = CASES[case]
     return federation(
@@ -117,7 +127,7 @@ def _cases(grid: Grid) -> list[str]:
     return list(dict.fromkeys(case for _, case, _ in grid))
 
 
-def _beats(grid: Grid, placement: str, case: str, of: Callable[[Run], float]) -> bool:
+def _beats(grid: Grid, placement: str, case: str, of: Callable[[RunSummary], float]) -> bool:
     ours = grid[placement, case, "balance-sic"].values(of)
     theirs = grid[placement, case, "random"].values(of)
     return all(our > their for our, their in zip(ours, theirs, strict=True))
@@ -128,7 +138,7 @@ def _gain(grid: Grid, placement: str, case: str) -> float:
     return ours / grid[placement, case, "random"].median(jain_of) - 1
 
 
-def _silent_claims(grid: Grid, silent: dict[str, Runs]) -> dict[str, bool]:
+def _silent_claims(grid: Grid, silent: dict[str, SeededRuns]) -> dict[str, bool]:
     claims = {}
     for placement, runs in silent.items():
         told, untold = grid[placement, "1-6", "balance-sic"].median(jain_of), runs.median(jain_of)
@@ -139,7 +149,7 @@ def _silent_claims(grid: Grid, silent: dict[str, Runs]) -> dict[str, bool]:
     return claims
 
 
-def _ratio_claim(ratios: dict[float, Runs]) -> dict[str, bool]:
+def _ratio_claim(ratios: dict[float, SeededRuns]) -> dict[str, bool]:
     none, full = ratios[0.0].median(jain_of), ratios[1.0].median(jain_of)
     return {
         f"the more queries span sites, the fairer: Jain {none:.3f} with none in three fragments, "
@@ -147,7 +157,7 @@ def _ratio_claim(ratios: dict[float, Runs]) -> dict[str, bool]:
     }
 
 
-def _table(grid: Grid, placement: str) -> Table:
+def _table(grid: Grid, placement: str) -> ResultTable:
     rows = [
         (
             case,
@@ -163,10 +173,10 @@ def _table(grid: Grid, placement: str) -> Table:
         "fragments",
         *(f"{what}, {p}" for what in ("Jain", "mean SIC", "std / mean") for p in POLICIES),
     )
-    return Table(f"{placement.capitalize()} placement (figure 10)", columns, rows)
+    return ResultTable(f"{placement.capitalize()} placement (figure 10)", columns, rows)
 
 
-def _silent_table(grid: Grid, silent: dict[str, Runs]) -> Table:
+def _silent_table(grid: Grid, silent: dict[str, SeededRuns]) -> ResultTable:
     rows = []
     for placement, runs in silent.items():
         for label, shown in (
@@ -174,14 +184,14 @@ def _silent_table(grid: Grid, silent: dict[str, Runs]) -> Table:
             ("without", runs),
         ):
             rows.append((placement, label, shown.cell(jain_of), shown.cell(mean_of)))
-    return Table(
+    return ResultTable(
         "With and without updateSIC, mixed", ("placement", "updateSIC", "Jain", "mean SIC"), rows
     )
 
 
-def _ratio_table(ratios: dict[float, Runs]) -> Table:
+def _ratio_table(ratios: dict[float, SeededRuns]) -> ResultTable:
     rows = [(f"{r:.0%}", runs.cell(jain_of), runs.cell(mean_of)) for r, runs in ratios.items()]
-    return Table(
+    return ResultTable(
         "Ten sites, part of the fragments in queries of three (figure 11)",
         ("in three fragments", "Jain", "mean SIC"),
         rows,

@@ -5,8 +5,16 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.core.fairness import jain
-from penstock.lab.report import Result, Say, Table
-from penstock.lab.study import RATE, Runs, Scale, federation, jain_of, mean_of, over_seeds
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import (
+    RATE,
+    SeededRuns,
+    StudyScale,
+    federation,
+    jain_of,
+    mean_of,
+    over_seeds,
+)
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.sim.deployment import deploy
 from penstock.sim.scenario import Scenario
@@ -28,8 +36,12 @@ class ThemisOptimum:
     about: ClassVar[str] = "the distance to the central optimum, as published and better"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
-        rows, found, best = [], dict[tuple[str, str], Runs](), dict[str, tuple[float, float]]()
+        scale = StudyScale.of(effort)
+        rows, found, best = (
+            [],
+            dict[tuple[str, str], SeededRuns](),
+            dict[str, tuple[float, float]](),
+        )
         for number, case in enumerate(scale.some(list(CASES))):
             placement, fragments = CASES[case]
             say(case, number / len(CASES))
@@ -49,7 +61,9 @@ class ThemisOptimum:
         result = Result(
             "The distance to the central optimum", "THEMIS, section 5; lexicographic max-min"
         )
-        result.tables = [Table("Mean SIC and fairness", ("case", "who", "mean SIC", "Jain"), rows)]
+        result.tables = [
+            ResultTable("Mean SIC and fairness", ("case", "who", "mean SIC", "Jain"), rows)
+        ]
         result.holds = _claims(found, best)
         result.notes = [
             "As published, every site mends the whole of a gap by news that is a second or more "
@@ -74,7 +88,7 @@ def _optimum(scenario: Scenario, seeds: tuple[int, ...]) -> tuple[float, float]:
 
 
 def _claims(
-    found: dict[tuple[str, str], Runs], best: dict[str, tuple[float, float]]
+    found: dict[tuple[str, str], SeededRuns], best: dict[str, tuple[float, float]]
 ) -> dict[str, bool]:
     case = "uniform, 1 to 6 fragments"
     optimum = best[case][0]

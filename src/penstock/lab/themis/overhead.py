@@ -3,10 +3,10 @@
 import time
 from typing import ClassVar
 
-from penstock.lab.report import Result, Say, Table
-from penstock.lab.study import Scale, federation
-from penstock.sim.engine import Simulation
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import StudyScale, federation
 from penstock.sim.scenario import Scenario
+from penstock.sim.simulation import Simulation
 
 SECONDS = 300.0
 FRAGMENTS = 2000
@@ -17,7 +17,7 @@ class ThemisOverhead:
     about: ClassVar[str] = "the cost of a decision, and of simulating 2,000 fragments"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         duration = max(20.0, SECONDS * effort)
         shorter = max(20.0, duration / 3)
         fragments = scale.many(FRAGMENTS, 300)
@@ -34,7 +34,7 @@ class ThemisOverhead:
             "THEMIS: overhead",
             "THEMIS, section 7.6",
             tables=[
-                Table(
+                ResultTable(
                     "Seconds of processor time",
                     ("what", "a step of 18 sites", "a site's decision and all around it"),
                     [

@@ -20,16 +20,17 @@ from pyspark.sql import functions as sf
 
 from penstock.core.fairness import kendall_top_k
 from penstock.jobs.results import answer
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.report import Result, ResultTable, Say
 from penstock.lab.themis.sic_streams import (
     SYNTHETIC,
     VALUES,
+    DataSet,
     PlanetLab,
-    Stream,
     synthetic,
     synthetic_nodes,
     synthetic_pairs,
 )
+from penstock.plots import Line, Plot
 from penstock.spark.session import borrowed
 from penstock.sql import Source, rewrite
 
@@ -43,7 +44,7 @@ WINDOW = "window(ts, '1 second')"
 
 
 @dataclass(frozen=True)
-class Query:
+class MeasuredQuery:
     """A query of table 1, its data, and the error of one window's answer given the true one."""
 
     name: str
@@ -79,36 +80,38 @@ COV = """
 SELECT window.start, covar_pop(src.value, partner.other) AS answer
 FROM src[Range 1 sec], partner[Range 1 sec] WHERE src.seq = partner.seq"""
 QUERIES = (
-    Query(
+    MeasuredQuery(
         "AVG",
         f"SELECT window.start, avg(value) AS answer FROM src GROUP BY {WINDOW}",
         "values",
         _relative,
         "mean absolute error",
     ),
-    Query(
+    MeasuredQuery(
         "MAX",
         f"SELECT window.start, max(value) AS answer FROM src GROUP BY {WINDOW}",
         "values",
         _relative,
         "mean absolute error",
     ),
-    Query("COUNT, unscaled", COUNT, "many", _relative, "mean absolute error", plain=True),
-    Query("COUNT, weighted", COUNT, "many", _relative, "mean absolute error"),
-    Query("TOP-5", TOP_5, "nodes", _kendall, "Kendall's distance"),
-    Query("COV", COV, "pairs", _difference, "standard deviation, as a share of the covariance"),
+    MeasuredQuery("COUNT, unscaled", COUNT, "many", _relative, "mean absolute error", plain=True),
+    MeasuredQuery("COUNT, weighted", COUNT, "many", _relative, "mean absolute error"),
+    MeasuredQuery("TOP-5", TOP_5, "nodes", _kendall, "Kendall's distance"),
+    MeasuredQuery(
+        "COV", COV, "pairs", _difference, "standard deviation, as a share of the covariance"
+    ),
 )
 
 
 @dataclass(frozen=True)
-class Point:
+class ErrorPoint:
     rate: float
     sic: float
     error: float
     windows: int
 
 
-Curves = dict[str, dict[str, list[Point]]]
+Curves = dict[str, dict[str, list[ErrorPoint]]]
 """By query, by data set."""
 
 
@@ -136,7 +139,7 @@ Sets = dict[str, int]
 
 def _data(windows: int, many: int, directory: Path) -> dict[str, Sets]:
     """Writes a Parquet file for each shape of stream."""
-    makers: dict[str, Callable[[str, Any], Stream]] = {
+    makers: dict[str, Callable[[str, Any], DataSet]] = {
         "values": lambda kind, rng: synthetic(kind, rng, windows, VALUES),
         "many": lambda kind, rng: synthetic(kind, rng, windows, many),
         "nodes": lambda kind, rng: synthetic_nodes(kind, rng, windows),
@@ -188,8 +191,8 @@ def _admitted(tuples: DataFrame, source: str, units: int, rates: tuple[float, ..
 
 
 def _curve(
-    spark: SparkSession, query: Query, sets: Sets, directory: Path
-) -> dict[str, list[Point]]:
+    spark: SparkSession, query: MeasuredQuery, sets: Sets, directory: Path
+) -> dict[str, list[ErrorPoint]]:
     units = sum(sets.values())
     tuples = _tuples(spark, query.data, sets, directory)
     sources = {name: Source(f"gated_{name}", "ts") for name in ("src", "memory", "partner")}
@@ -212,10 +215,10 @@ def _curve(
 
 
 def _points(
-    query: Query, sets: Sets, units: int, found: dict[int, Any], sic: dict[int, float]
-) -> dict[str, list[Point]]:
+    query: MeasuredQuery, sets: Sets, units: int, found: dict[int, Any], sic: dict[int, float]
+) -> dict[str, list[ErrorPoint]]:
     """The last rate is 1, and has the true answers."""
-    curves: dict[str, list[Point]] = {}
+    curves: dict[str, list[ErrorPoint]] = {}
     first, whole = 0, (len(RATES) - 1) * units
     for kind, windows in sets.items():
         spread = _scale(query, [found.get(whole + first + i) for i in range(windows)])
@@ -226,12 +229,12 @@ def _points(
             errors = np.array([query.error(found[now], found[true]) for now, true in there])
             error = errors.std() / spread if query.error is _difference else errors.mean()
             measured = float(np.mean([sic[now] for now, _ in there]))
-            curves[kind].append(Point(rate, measured, float(error), len(there)))
+            curves[kind].append(ErrorPoint(rate, measured, float(error), len(there)))
         first += windows
     return curves
 
 
-def _scale(query: Query, true: list[Any]) -> float:
+def _scale(query: MeasuredQuery, true: list[Any]) -> float:
     """Covariances of data sets are compared by their own size."""
     if query.error is not _difference:
         return 1.0
@@ -241,7 +244,7 @@ def _scale(query: Query, true: list[Any]) -> float:
 # --- what is told ---------------------------------------------------------------------------------
 
 
-def rank_correlation(points: list[Point]) -> float:
+def rank_correlation(points: list[ErrorPoint]) -> float:
     """Spearman's, between SIC and error; -1 where error falls whenever SIC rises."""
     ranks = [np.argsort(np.argsort([getattr(p, key) for p in points])) for key in ("sic", "error")]
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
@@ -255,7 +258,7 @@ def _result(curves: Curves, windows: int, many: int) -> Result:
     for query in QUERIES:
         by_set = curves[query.name]
         result.tables.append(
-            Table(
+            ResultTable(
                 f"{query.name}: {query.measure}",
                 ("SIC", *by_set),
                 [
@@ -291,7 +294,7 @@ def _result(curves: Curves, windows: int, many: int) -> Result:
     return result
 
 
-def _judge(result: Result, query: Query, kind: str, points: list[Point]) -> None:
+def _judge(result: Result, query: MeasuredQuery, kind: str, points: list[ErrorPoint]) -> None:
     worst = max(point.error for point in points)
     if worst < HARDLY:
         result.holds[f"{query.name}, {kind}: hardly errs (at most {worst:.4f})"] = True

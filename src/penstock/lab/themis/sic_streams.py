@@ -28,7 +28,7 @@ SLOTS = 288
 
 
 @dataclass(frozen=True)
-class Stream:
+class DataSet:
     """Columns of one data set, a row a tuple; ``window`` counts from 0."""
 
     columns: dict[str, Any]
@@ -41,18 +41,18 @@ class Stream:
         import_module("pyarrow.parquet").write_table(pa.table(self.columns), path)
 
 
-def synthetic(kind: str, rng: np.random.Generator, windows: int, size: int) -> Stream:
+def synthetic(kind: str, rng: np.random.Generator, windows: int, size: int) -> DataSet:
     values = _values(kind, rng, windows * size)
-    return Stream({"window": np.repeat(np.arange(windows), size), "value": values})
+    return DataSet({"window": np.repeat(np.arange(windows), size), "value": values})
 
 
-def synthetic_nodes(kind: str, rng: np.random.Generator, windows: int) -> Stream:
+def synthetic_nodes(kind: str, rng: np.random.Generator, windows: int) -> DataSet:
     """Nodes with a mean of their own, and free memory that is enough for three in four."""
     size = NODES * READINGS
     node = np.tile(np.repeat(np.arange(NODES), READINGS), windows)
     own = rng.normal(0.0, 5.0, (windows, NODES)).repeat(READINGS, axis=1).ravel()
     free = np.where(node % 4 == 3, 80_000.0, 150_000.0) + rng.normal(0, 10_000, node.size)
-    return Stream(
+    return DataSet(
         {
             "window": np.repeat(np.arange(windows), size),
             "node": node,
@@ -62,11 +62,11 @@ def synthetic_nodes(kind: str, rng: np.random.Generator, windows: int) -> Stream
     )
 
 
-def synthetic_pairs(kind: str, rng: np.random.Generator, windows: int) -> Stream:
+def synthetic_pairs(kind: str, rng: np.random.Generator, windows: int) -> DataSet:
     """Two nodes whose values have half of their variance in common."""
     common, one, two = (_values(kind, rng, windows * VALUES) for _ in range(3))
     window = np.repeat(np.arange(windows), VALUES)
-    return Stream({"window": window, "value": common + one, "other": common + two})
+    return DataSet({"window": window, "value": common + one, "other": common + two})
 
 
 def _values(kind: str, rng: np.random.Generator, size: int) -> Floats:
@@ -94,7 +94,7 @@ class PlanetLab:
         cpu = np.asarray(table.column("cpu").to_numpy(), dtype=np.float64)
         return cls(slot, machine.astype(np.int64), cpu)
 
-    def values(self, windows: int) -> Stream:
+    def values(self, windows: int) -> DataSet:
         """Slots spread evenly over the ten days."""
         chosen = np.linspace(0, self.slot.max(), windows).astype(np.int64)
         place = np.full(self.slot.max() + 1, -1)
@@ -103,14 +103,14 @@ class PlanetLab:
         # Readings are whole percents: a hair of its own decides between machines that are equal.
         value = self.cpu + self.machine * 1e-6
         columns = {"window": place[self.slot], "node": self.machine, "value": value}
-        return Stream({name: column[kept] for name, column in columns.items()})
+        return DataSet({name: column[kept] for name, column in columns.items()})
 
-    def nodes(self, windows: int) -> Stream:
+    def nodes(self, windows: int) -> DataSet:
         """As above; the trace has no memory, so all have enough."""
         columns = self.values(windows).columns
-        return Stream(columns | {"free": np.full(columns["value"].size, 150_000.0)})
+        return DataSet(columns | {"free": np.full(columns["value"].size, 150_000.0)})
 
-    def pairs(self, windows: int) -> Stream:
+    def pairs(self, windows: int) -> DataSet:
         """Machines that ran for a whole day, two by two; a pair's day is a window."""
         day = self.slot // SLOTS
         order = np.lexsort((self.slot, self.machine, day))
@@ -123,4 +123,4 @@ class PlanetLab:
         moving = (one.std(axis=1) > 0) & (two.std(axis=1) > 0)
         one, two = one[moving], two[moving]
         window = np.repeat(np.arange(len(one)), SLOTS)
-        return Stream({"window": window, "value": one.ravel(), "other": two.ravel()})
+        return DataSet({"window": window, "value": one.ravel(), "other": two.ravel()})

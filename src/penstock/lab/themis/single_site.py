@@ -2,8 +2,9 @@
 
 from typing import ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
-from penstock.lab.study import Runs, Scale, federation, jain_of, mean_of, sweep
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import SeededRuns, StudyScale, federation, jain_of, mean_of, sweep
+from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
 OVERLOADS = (0.8, 1.5, 2.5, 4.0, 6.0, 8.0, 10.0)
@@ -15,7 +16,7 @@ class ThemisSingleSite:
     about: ClassVar[str] = "fairness on one site up to tenfold overload; the shedding interval"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         by_load = sweep(
             scale.some(OVERLOADS), lambda load: _one_site(scale, load), scale, say, (0.0, 0.6)
         )
@@ -54,11 +55,11 @@ class ThemisSingleSite:
         return result
 
 
-def _one_site(scale: Scale, load: float) -> Scenario:
+def _one_site(scale: StudyScale, load: float) -> Scenario:
     return federation(scale.many(120, 30), (1, 1), sites=1, overload=load, duration=scale.duration)
 
 
-def _six_sites(scale: Scale, interval: float) -> Scenario:
+def _six_sites(scale: StudyScale, interval: float) -> Scenario:
     return federation(
         scale.many(200, 30),
         (1, 3),
@@ -69,7 +70,7 @@ def _six_sites(scale: Scale, interval: float) -> Scenario:
     )
 
 
-def _load_table(by_load: dict[float, Runs]) -> Table:
+def _load_table(by_load: dict[float, SeededRuns]) -> ResultTable:
     rows = [
         (
             load,
@@ -81,20 +82,20 @@ def _load_table(by_load: dict[float, Runs]) -> Table:
         for load, runs in by_load.items()
     ]
     columns = ("load", "mean SIC", "capacity / demand", "Jain", "least Jain at any instant")
-    return Table("One site, complex queries (figure 8)", columns, rows)
+    return ResultTable("One site, complex queries (figure 8)", columns, rows)
 
 
-def _interval_table(by_interval: dict[float, Runs]) -> Table:
+def _interval_table(by_interval: dict[float, SeededRuns]) -> ResultTable:
     rows = [
         (f"{delta * 1000:g} ms", runs.cell(mean_of), runs.cell(jain_of))
         for delta, runs in by_interval.items()
     ]
-    return Table(
+    return ResultTable(
         "Six sites, queries of 1 to 3 fragments (figure 9)", ("interval", "mean SIC", "Jain"), rows
     )
 
 
-def _load_plot(by_load: dict[float, Runs]) -> Plot:
+def _load_plot(by_load: dict[float, SeededRuns]) -> Plot:
     loads = list(by_load)
     lines = [
         Line("mean SIC", loads, [r.median(mean_of) for r in by_load.values()]),

@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
-from penstock.lab.report import Result, Say, Table
-from penstock.lab.study import Scale, federation, jain_of, mean_of, sweep
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import StudyScale, federation, jain_of, mean_of, sweep
 from penstock.sim.scenario import Scenario
 
 BURST = {"share": 0.1, "factor": 10}
@@ -21,7 +21,7 @@ class ThemisWideArea:
     about: ClassVar[str] = "bursty sources and 50 ms between sites"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         found = sweep(list(CASES), lambda case: _four_sites(scale, case), scale, say)
         calm, wide = found["LAN"].median(mean_of), found["WAN, bursts"].median(mean_of)
         least = min(found["WAN, bursts"].values(jain_of))
@@ -30,7 +30,7 @@ class ThemisWideArea:
             "THEMIS: bursts and wide-area latency",
             "THEMIS, section 7.4, figure 14",
             tables=[
-                Table(
+                ResultTable(
                     "Four sites, queries of two fragments",
                     ("case", "mean SIC", "Jain", "least Jain at any instant"),
                     [
@@ -59,7 +59,7 @@ class ThemisWideArea:
         )
 
 
-def _four_sites(scale: Scale, case: str) -> Scenario:
+def _four_sites(scale: StudyScale, case: str) -> Scenario:
     latency, burst = CASES[case]
     return federation(
         scale.many(240, 45),

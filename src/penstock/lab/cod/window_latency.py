@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from penstock.lab.cod.recorded import Stream
+from penstock.lab.cod.recorded import WindowedStream
 from penstock.spark.window_processor import Manager
 from penstock.windows.buffer import Buffer
 from penstock.windows.sampling import shedder
@@ -25,7 +25,7 @@ def middle(rows: pd.DataFrame) -> Mapping[str, Any]:
     return {"middle": float(median(rows["x"].tolist()))}
 
 
-def latencies(stream: Stream, windows: int, shards: int = 1) -> dict[str, list[float]]:
+def latencies(stream: WindowedStream, windows: int, shards: int = 1) -> dict[str, list[float]]:
     """Milliseconds of each window by way of shedding; with shards, of the slowest one."""
     found: dict[str, list[float]] = {way: [] for way in WAYS}
     for window in list(stream.windows())[:windows]:
@@ -40,7 +40,7 @@ def latencies(stream: Stream, windows: int, shards: int = 1) -> dict[str, list[f
     return found
 
 
-def _buffer(stream: Stream, window: slice, shard: int, shards: int) -> Buffer:
+def _buffer(stream: WindowedStream, window: slice, shard: int, shards: int) -> Buffer:
     buffer = Buffer(stream.length, stream.length)
     places = np.arange(window.start, window.stop)
     places = places[stream.group[places] % shards == shard]
@@ -51,7 +51,7 @@ def _buffer(stream: Stream, window: slice, shard: int, shards: int) -> Buffer:
     return buffer
 
 
-def _millis(stream: Stream, buffer: Buffer, way: str) -> float:
+def _millis(stream: WindowedStream, buffer: Buffer, way: str) -> float:
     length, columns = stream.length, ("x", "t")
     manager = Manager(middle, shedder(way, SHARE), length, length, None, columns, ("middle",))
     result = manager.process(buffer, stream.length)

@@ -6,13 +6,14 @@ import numpy as np
 
 from penstock.core.fairness import jain
 from penstock.core.types import Floats
-from penstock.lab.report import Line, Plot, Result, Say, Table
-from penstock.lab.study import RATE, SOURCES, Scale
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import RATE, SOURCES, StudyScale
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.lab.themis.utility_programs import log_utility, output_rates, weighted_throughput
+from penstock.plots import Line, Plot
 from penstock.sim.deployment import Deployment, deploy
-from penstock.sim.engine import Simulation
 from penstock.sim.scenario import Scenario
+from penstock.sim.simulation import Simulation
 
 WHOLE, NOTHING = 0.999, 0.001
 
@@ -22,7 +23,7 @@ class ThemisRivals:
     about: ClassVar[str] = "against weighted throughput and log-utility, solved centrally"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         result = Result("THEMIS: against related work", "THEMIS, section 7.5")
         say("simple deployment", 0.0)
         simple = _simple()
@@ -39,7 +40,9 @@ class ThemisRivals:
             rows.append((seed, *row.values()))
             ours.append(row["BALANCE-SIC"])
             theirs.append(row["log-utility"])
-        result.tables.append(Table("Jain's index of the complex deployment", ("seed", *row), rows))
+        result.tables.append(
+            ResultTable("Jain's index of the complex deployment", ("seed", *row), rows)
+        )
         partly = throughput.size - whole - none
         result.holds = {
             f"the linear program gives few queries everything: {whole} of {throughput.size} whole, "
@@ -103,12 +106,12 @@ def _complex(seed: int, duration: float) -> dict[str, float]:
     }
 
 
-def _simple_table(throughput: Floats, logs: Floats) -> Table:
+def _simple_table(throughput: Floats, logs: Floats) -> ResultTable:
     def counted(sic: Floats) -> tuple[int, int, int, float, float]:
         whole, none = int((sic > WHOLE).sum()), int((sic < NOTHING).sum())
         return whole, sic.size - whole - none, none, float(sic.mean()), jain(sic)
 
-    return Table(
+    return ResultTable(
         "60 AVG-all queries on two sites",
         ("program", "whole", "partly", "nothing", "mean SIC", "Jain"),
         [("weighted throughput", *counted(throughput)), ("log-utility", *counted(logs))],

@@ -3,9 +3,18 @@
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
-from penstock.lab.study import Runs, Scale, federation, jain_of, mean_of, sweep, with_sites
-from penstock.sim.what_if import Answer, Point, Question
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import (
+    SeededRuns,
+    StudyScale,
+    federation,
+    jain_of,
+    mean_of,
+    sweep,
+    with_sites,
+)
+from penstock.plots import Line, Plot
+from penstock.sim.what_if import Answer, Question, SweepPoint
 
 NODES = (9, 12, 15, 18, 21, 24)
 QUERIES = (180, 240, 300, 420, 540, 660, 780, 900, 1020, 1200)
@@ -18,7 +27,7 @@ class DisspScale:
     about: ClassVar[str] = "more nodes, more queries, and the trade-off of cost against quality"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         zipf: dict[str, Any] = {"placement": "zipf", "duration": scale.duration}
         nodes = federation(scale.many(300, 45), sites=scale.sites(18), overload=3.0, **zipf)
         capacity = nodes.sites.capacities()[0]
@@ -45,7 +54,7 @@ class DisspScale:
         return _result(by_nodes, by_queries)
 
 
-def _result(by_nodes: dict[int, Runs], by_queries: dict[int, Runs]) -> Result:
+def _result(by_nodes: dict[int, SeededRuns], by_queries: dict[int, SeededRuns]) -> Result:
     result = Result(
         "DISSP: scalability, and cost against quality",
         "thesis, sections 6.3 and 6.4, figures 6.9 to 6.11",
@@ -56,7 +65,7 @@ def _result(by_nodes: dict[int, Runs], by_queries: dict[int, Runs]) -> Result:
     result.tables = [
         _table("More nodes (figure 6.9)", "nodes", by_nodes),
         _table("More queries (figure 6.10)", "queries", by_queries),
-        Table(
+        ResultTable(
             "Cost against quality (figure 6.11)",
             ("queries", "cost falls by", "quality falls by", "advantage"),
             [
@@ -101,9 +110,9 @@ def _result(by_nodes: dict[int, Runs], by_queries: dict[int, Runs]) -> Result:
     return result
 
 
-def _answer(by_queries: dict[int, Runs]) -> Answer:
+def _answer(by_queries: dict[int, SeededRuns]) -> Answer:
     points = tuple(
-        Point(
+        SweepPoint(
             float(n),
             runs.median(mean_of),
             runs.median(jain_of),
@@ -114,7 +123,7 @@ def _answer(by_queries: dict[int, Runs]) -> Answer:
     return Answer(Question("queries", tuple(p.at for p in points)), points, None, None)
 
 
-def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
+def _table(title: str, dial: str, by: dict[int, SeededRuns]) -> ResultTable:
     rows = [
         (
             at,
@@ -127,4 +136,4 @@ def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
         for at, runs in by.items()
     ]
     columns = (dial, "mean SIC", "std", "IQR", "Q0.95 - Q0.05", "std / mean")
-    return Table(title, columns, rows)
+    return ResultTable(title, columns, rows)

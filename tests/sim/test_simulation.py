@@ -12,10 +12,10 @@ from penstock.errors import PenstockError
 from penstock.lab.study import COMPLEX
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.sim.deployment import deploy
-from penstock.sim.engine import Simulation
 from penstock.sim.network import Coordinators, Mail
 from penstock.sim.scenario import Scenario
-from penstock.sim.site import Site
+from penstock.sim.simulated_site import SimulatedSite
+from penstock.sim.simulation import Simulation
 from tests.reference.quality import Operator, Query, exactly
 from tests.sim.support import run, small
 
@@ -113,13 +113,15 @@ def test_sic_travels_as_the_algebra_has_it(
     work = simulation.deployment.work
     in_stw = float(work.sources[0]) * 150.0 * scenario.stw
 
-    def fixed(site: Site, _now: float, waiting: Floats, *_: object) -> tuple[Floats, Floats]:
+    def fixed(
+        site: SimulatedSite, _now: float, waiting: Floats, *_: object
+    ) -> tuple[Floats, Floats]:
         rates = np.full(waiting.size, 0.5)
         rates[site.partials] = kept
         site._started = _now
         return rates, np.full(waiting.size, 1 / 3 / in_stw)
 
-    monkeypatch.setattr(Site, "decide", fixed)
+    monkeypatch.setattr(SimulatedSite, "decide", fixed)
     outcome = simulation.run()
     made = 10 * emits
     names = [f"f{i}" for i in range(3)]

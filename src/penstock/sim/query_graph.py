@@ -1,4 +1,4 @@
-"""Queries of THEMIS, table 1, cut into fragments and laid out as a graph.
+"""Cuts queries of THEMIS, table 1, into fragments and lays these out as a graph.
 
 Each fragment connects to sources of its own and does what the whole query does, on its part, once
 a second. AVG-all is a *tree*: a root fragment takes the partial results of all others. TOP-5 and
@@ -14,13 +14,13 @@ import numpy as np
 
 from penstock.core.types import Bools, Floats, Ints
 
-WINDOW = 1.0
-"""Seconds over which every kind aggregates."""
+WINDOW_SECONDS = 1.0
+"""Over how long every kind of query aggregates."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A query of table 1: per fragment its sources, its operators, and the tuples it emits."""
+class QueryKind:
+    """Is a query of table 1: the sources of a fragment, its operators, and the tuples it emits."""
 
     sources: int
     operators: int
@@ -31,20 +31,20 @@ class Kind:
 
 
 KINDS = {
-    "avg": Kind(1, 3, 1, divisible=False),
-    "max": Kind(1, 3, 1, divisible=False),
-    "count": Kind(1, 4, 1, divisible=False),
-    "avg-all": Kind(10, 13, 1, "tree"),
-    "top-5": Kind(20, 29, 5),
-    "cov": Kind(2, 5, 1),
+    "avg": QueryKind(1, 3, 1, divisible=False),
+    "max": QueryKind(1, 3, 1, divisible=False),
+    "count": QueryKind(1, 4, 1, divisible=False),
+    "avg-all": QueryKind(10, 13, 1, "tree"),
+    "top-5": QueryKind(20, 29, 5),
+    "cov": QueryKind(2, 5, 1),
 }
 """The paper does not count the operators of the aggregate kinds: receiver, window, aggregate, and
 a filter for COUNT."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Queries as a scenario asks for them: all of one kind and one length of life."""
+class RequestedQueries:
+    """Asks for some queries of one kind that come and go together."""
 
     kind: str
     fragments: tuple[int, int]
@@ -55,8 +55,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Workload:
-    """Queries and their fragments, in columns. Fragments of a query are next to each other."""
+class QueryGraph:
+    """Holds queries and their fragments in columns; fragments of a query stand side by side."""
 
     ids: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -66,7 +66,7 @@ class Workload:
     first: Ints
     """The first fragment of each query; its root is the first one, too."""
     query: Ints
-    """Of each fragment, and so on."""
+    """The query of each fragment; the columns below are by fragment, too."""
     down: Ints
     """The fragment that takes its partial results; -1 for the root."""
     sources: Ints
@@ -78,25 +78,25 @@ class Workload:
 
     @property
     def fragments(self) -> Ints:
-        """Of each query, how many."""
+        """How many fragments each query has."""
         return np.diff(self.first, append=self.query.size)
 
     @property
     def share(self) -> Floats:
-        """Of each fragment: the part of its query's SIC that its own sources carry."""
+        """The part of its query's SIC that each fragment's own sources carry."""
         all_sources = np.bincount(self.query, self.sources)
         return self.sources / all_sources[self.query]
 
     @property
     def depth(self) -> Ints:
-        """Hops from each fragment to its root."""
+        """How many hops each fragment is from its root."""
         depth = np.zeros(self.query.size, dtype=np.int64)
         for fragment in np.flatnonzero(~self.root):  # a fragment comes after the one it feeds
             depth[fragment] = depth[self.down[fragment]] + 1
         return depth
 
 
-def workload(groups: list[Asked], rng: np.random.Generator) -> Workload:
+def lay_out_queries(groups: list[RequestedQueries], rng: np.random.Generator) -> QueryGraph:
     """Draws each query's number of fragments and lays the fragments out."""
     ids: list[str] = []
     kinds: list[str] = []
@@ -116,7 +116,7 @@ def workload(groups: list[Asked], rng: np.random.Generator) -> Workload:
     query = np.repeat(np.arange(len(ids)), sizes)
     by_query = [KINDS[kind] for kind in kinds]
     weight, start, until = np.array(terms).T
-    return Workload(
+    return QueryGraph(
         ids=tuple(ids),
         kinds=tuple(kinds),
         weight=weight,

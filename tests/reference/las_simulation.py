@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from penstock.lab.las.messages import Message
 from penstock.lab.las.operator import Operator
-from penstock.lab.las.shedder import Shedder
-from penstock.lab.las.streams import Phase, Runs
+from penstock.lab.las.shedder import TupleShedder
+from penstock.lab.las.streams import ParallelRuns, StreamPhase
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Outcome:
 Cost = Callable[[int, float], float]
 
 
-def simulate(runs: Runs, shedder: Shedder, operator: Operator) -> Outcome:
+def simulate(runs: ParallelRuns, shedder: TupleShedder, operator: Operator) -> Outcome:
     """A queue in front of one operator, first in, first out; messages take no time.
 
     What the operator says when a tuple is done reaches the shedder before the next tuple that
@@ -48,9 +48,9 @@ def simulate(runs: Runs, shedder: Shedder, operator: Operator) -> Outcome:
     return outcome
 
 
-def exact_costs(runs: Runs) -> Cost:
+def exact_costs(runs: ParallelRuns) -> Cost:
     """What Full Knowledge knows: the cost of an item at a time."""
-    begins: list[tuple[float, Phase]] = []
+    begins: list[tuple[float, StreamPhase]] = []
     now = 0.0
     for phase, after in zip(runs.phases, [*runs.phases[1:], None], strict=True):
         begins.append((now, phase))

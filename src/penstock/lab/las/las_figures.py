@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from penstock.lab.las import claims, phases, sweeps, theorem
-from penstock.lab.las.measure import Scale
+from penstock.lab.las.measure import FigureScale
 from penstock.lab.report import Result, Say
 
 
@@ -12,7 +12,7 @@ class LoadAwareShedding:
     about: ClassVar[str] = "load that depends on the content: figures 4 to 9, theorem 4.2"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = FigureScale.of(effort)
         result = Result(
             title="Load-aware shedding",
             paper="LAS, section V-B, figures 4 to 9, and theorem 4.2",

@@ -1,4 +1,4 @@
-"""The simulation: time in steps of one shedding interval, everything but deciding in columns.
+"""Runs the simulation, in steps of one shedding interval, with all but deciding in columns.
 
 In a step, tuples arrive from sources and partial results from other sites; each site that is free
 sheds from its input buffer as its controller decides, and works on what it admitted for as long as
@@ -21,21 +21,23 @@ from penstock.policy import get
 from penstock.sim.arrivals import Arrivals
 from penstock.sim.deployment import Deployment, deploy
 from penstock.sim.failures import Failures
-from penstock.sim.gate import Gate
-from penstock.sim.measure import Books, Outcome
 from penstock.sim.network import Coordinators, Mail, Sliding
+from penstock.sim.outcome import RunRecorder, SimulationOutcome
 from penstock.sim.published import project_as_published
+from penstock.sim.query_graph import WINDOW_SECONDS
 from penstock.sim.scenario import Scenario
-from penstock.sim.site import Site
-from penstock.sim.workload import WINDOW
+from penstock.sim.simulated_site import SimulatedSite
+from penstock.sim.whole_unit_gate import WholeUnitGate
 
-Progress = Callable[[float], None]
+HEADROOM_SHARE = 0.99
+"""A simulated machine has next to no noise that a site would need room for."""
+TellProgress = Callable[[float], None]
 """Is told which part of a run is done."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """What happened in one interval, by stratum; for whoever checks the laws."""
+class SimulationStep:
+    """Says what happened in one interval, by stratum, so that tests can check the laws."""
 
     now: float
     worked: Bools
@@ -44,17 +46,17 @@ class Step:
     admitted: Floats
     shed: Floats
     lost: Floats
-    """In failures."""
+    """Tuples that waited at a site that failed."""
     sic_in: float
-    """That entered windows."""
+    """The SIC that entered windows."""
     sic_out: float
-    """That left windows: to other sites, as results, or lost with a site."""
+    """The SIC that left windows: to other sites, as results, or lost with a site."""
     sic_held: float
-    """In windows that have not closed."""
+    """The SIC in windows that have not closed."""
 
 
 class Simulation:
-    """One run; ``step`` moves it by an interval, ``run`` to its end."""
+    """Is one run; ``step`` moves it by an interval, ``run`` to its end."""
 
     def __init__(self, scenario: Scenario, deployment: Deployment | None = None) -> None:
         self.scenario = scenario
@@ -69,7 +71,7 @@ class Simulation:
         self._coordinators = Coordinators(len(work.ids), slots, delta, latency)
         self._carried = Sliding(slots, len(deployed.strata))
         unit = np.where(deployed.partial, 1.0, self._arrivals.batch)
-        self._gate = Gate(unit, scenario.policy == "random", scenario.seed)
+        self._gate = WholeUnitGate(unit, scenario.policy == "random", scenario.seed)
         self._sites = _sites(scenario, deployed)
         self._slices = deployed.slices()
         self._told_to = [sorted({s.query for s in deployed.strata[mine]}) for mine in self._slices]
@@ -84,7 +86,7 @@ class Simulation:
         self._busy_until = np.zeros(deployed.sites)
         self._alive = np.ones(deployed.sites, dtype=np.bool_)
         self._number = 0
-        self.books = Books(scenario, deployed)
+        self.recorder = RunRecorder(scenario, deployed)
 
     @property
     def now(self) -> float:
@@ -92,11 +94,11 @@ class Simulation:
 
     @property
     def sic(self) -> Floats:
-        """Of each query, as its coordinator knows it."""
+        """The SIC of each query, as its coordinator knows it."""
         return self._coordinators.sic
 
-    def run(self, progress: Progress = lambda _: None) -> Outcome:
-        if not self.books.any_measured():
+    def run(self, progress: TellProgress = lambda _: None) -> SimulationOutcome:
+        if not self.recorder.any_measured():
             raise PenstockError(
                 f"no query lives for an STW of {self.scenario.stw:g} s in what is measured, from "
                 f"{self.scenario.unmeasured:g} s to {self.scenario.duration:g} s: look at 'from' "
@@ -107,9 +109,9 @@ class Simulation:
             if number % 20 == 0:
                 progress(number / self.scenario.steps)
         progress(1.0)
-        return self.books.outcome()
+        return self.recorder.outcome()
 
-    def step(self) -> Step:
+    def step(self) -> SimulationStep:
         """Moves time to the end of the next interval, when sites shed."""
         self._number += 1
         lost_sic = self._fail()
@@ -127,7 +129,7 @@ class Simulation:
         self._tell()
         shed = np.where(worked, self._waiting - admitted, 0.0)
         self._waiting[worked] = self._waiting_sic[worked] = 0.0
-        step = Step(
+        step = SimulationStep(
             self.now,
             worked,
             arrived,
@@ -138,11 +140,11 @@ class Simulation:
             left + lost_sic,
             float(self._held_sic.sum()),
         )
-        self.books.note(step, self._coordinators.sic)
+        self.recorder.note(step, self._coordinators.sic)
         return step
 
     def _receive(self) -> Floats:
-        """Source tuples, and partial results with what they carry."""
+        """Takes in source tuples, and partial results with the SIC that they carry."""
         arrived = np.zeros(self._waiting.size)
         arrived[self._source_stratum] = self._arrivals.of_step(self.now)
         sent = self._partial_stratum >= 0
@@ -156,7 +158,7 @@ class Simulation:
         return arrived
 
     def _fail(self) -> float:
-        """A site that goes down loses its windows, and its memory; answers the SIC that is lost."""
+        """Lets sites go down, which lose their windows and memory; returns the SIC that is lost."""
         alive = self._failures.alive(self.now)
         gone = np.flatnonzero(self._alive & ~alive)
         self._alive = alive
@@ -187,7 +189,7 @@ class Simulation:
         return dict(zip(ids, map(CoordinatorNews, sic.tolist(), at.tolist()), strict=True))
 
     def _work(self, free: Bools, admitted: Floats) -> None:
-        """Sites work on what they admitted, and are busy until it is done."""
+        """Lets sites work on what they admitted; they are busy until it is done."""
         deployed = self.deployment
         seconds = np.bincount(deployed.site, admitted, deployed.sites) / deployed.capacity
         start = np.maximum(self.now, self._busy_until)
@@ -197,10 +199,10 @@ class Simulation:
             self._sites[number].finish(
                 float(seconds[number]), self._waiting[mine].copy(), admitted[mine]
             )
-        self.books.worked(np.where(free, seconds, 0.0))
+        self.recorder.worked(np.where(free, seconds, 0.0))
 
     def _enter(self, admitted: Floats, worth: Floats, worked: Bools) -> float:
-        """Admitted tuples, with their SIC, join the windows of their fragments."""
+        """Puts admitted tuples, with their SIC, into the windows of their fragments."""
         deployed = self.deployment
         part = np.divide(
             admitted, self._waiting, out=np.zeros(admitted.size), where=worked & (admitted > 0)
@@ -212,9 +214,9 @@ class Simulation:
         return float(sic.sum())
 
     def _close_windows(self) -> float:
-        """Each fragment, once a second, hands on what its window holds, and all its SIC (law 2)."""
+        """Once a second each fragment hands on what its window holds, and all its SIC (law 2)."""
         work, site = self.deployment.work, self.deployment.site_of
-        since = (self.now / WINDOW + self._phase) % 1.0 * WINDOW
+        since = (self.now / WINDOW_SECONDS + self._phase) % 1.0 * WINDOW_SECONDS
         closes = (since < self.scenario.interval) & self._alive[site] & (self._held > 0)
         fragments = np.flatnonzero(closes)
         tuples = np.minimum(self._held[fragments], work.emits[fragments])
@@ -230,11 +232,11 @@ class Simulation:
         self._coordinators.hear(self.now, sic, self._failures.silent(self.now))
 
 
-def _sites(scenario: Scenario, deployed: Deployment) -> list[Site]:
+def _sites(scenario: Scenario, deployed: Deployment) -> list[SimulatedSite]:
     controller = controller_of(scenario, deployed)
     share = np.where(deployed.partial, 0.0, deployed.work.share[deployed.origin])
     return [
-        Site(
+        SimulatedSite(
             Strata(deployed.strata[mine]), share[mine], deployed.partial[mine], controller, capacity
         )
         for mine, capacity in zip(deployed.slices(), deployed.capacity.tolist(), strict=True)
@@ -242,14 +244,14 @@ def _sites(scenario: Scenario, deployed: Deployment) -> list[Site]:
 
 
 def controller_of(scenario: Scenario, deployed: Deployment) -> Controller:
-    """That every site runs: the one that Spark runs, unless the scenario asks for a rival."""
+    """Makes the controller of every site: Spark's, unless the scenario asks for a rival."""
     policy = {"random": "uniform", "as-published": "balance-sic"}.get(scenario.policy)
     work = deployed.work
     settings = Settings(
         interval=scenario.interval,
         stw=scenario.stw,
         policy=get(policy or scenario.policy),
-        headroom=HEADROOM,
+        headroom=HEADROOM_SHARE,
         terms={
             name: QueryTerms(weight=weight)
             for name, weight in zip(work.ids, work.weight.tolist(), strict=True)

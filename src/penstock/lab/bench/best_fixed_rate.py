@@ -67,7 +67,7 @@ class Turn:
 
 
 @dataclass
-class Turns:
+class AlternatingTurns:
     """Called now and then, it says whose turn it is, and whether all had theirs."""
 
     site: HeldSite
@@ -114,7 +114,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     with HeldSite(spark, interval=h.INTERVAL) as site:
         stream = h.flood(spark, rate, calm)
         gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
-        turns = Turns(site, rate, sweep, length, 2 * calm, count)
+        turns = AlternatingTurns(site, rate, sweep, length, 2 * calm, count)
         query = h.run_for(
             lambda directory: site.start(h.sink(h.heavy(gated), directory), name="q"),
             2 * calm + count * length,

@@ -17,13 +17,14 @@ from penstock.lab.cod.data import (
     concept_of,
     departures_and_arrivals,
 )
-from penstock.lab.cod.drifting import Generator
-from penstock.lab.cod.latency import SHARE, WAYS, latencies
-from penstock.lab.cod.recorded import Stream
+from penstock.lab.cod.drifting import DriftingStream
+from penstock.lab.cod.recorded import WindowedStream
 from penstock.lab.cod.scores import joined_errors, score
 from penstock.lab.cod.trial import one_pass
 from penstock.lab.cod.two_pass import as_before, uniform
-from penstock.lab.report import Line, Plot, Result, Say, Table
+from penstock.lab.cod.window_latency import SHARE, WAYS, latencies
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.plots import Line, Plot
 from penstock.windows.concept import Concept
 
 ACCURACY = (
@@ -47,7 +48,7 @@ class Cod:
     about: ClassVar[str] = "CoD, figures 2 and 7 to 10: the groups' means under shedding and drift"
     _batches: int = 60
     """A window's, in trials of one pass."""
-    _streams: dict[tuple[str, int], tuple[Stream, bool]] = field(default_factory=dict)
+    _streams: dict[tuple[str, int], tuple[WindowedStream, bool]] = field(default_factory=dict)
 
     def run(self, effort: float, say: Say) -> Result:
         result = Result(
@@ -79,7 +80,7 @@ class Cod:
             result.notes.append("Some data were not at hand; a generator stood in.")
         return result
 
-    def _stream(self, case: Case, most: int, effort: float) -> Stream:
+    def _stream(self, case: Case, most: int, effort: float) -> WindowedStream:
         windows = max(3, round(min(most, case.windows) * effort))
         if (case.name, windows) not in self._streams:
             self._streams[case.name, windows] = case.stream(windows)
@@ -102,14 +103,14 @@ class Cod:
                 )
             )
         columns = ("data", "groups a window", "overlap", "distance")
-        result.tables.append(Table("Figure 2: from one window to the next", columns, rows))
+        result.tables.append(ResultTable("Figure 2: from one window to the next", columns, rows))
 
     # --- figures 7 and 8 -----------------------------------------------------------------------
 
     def _latency(self, result: Result, effort: float) -> None:
         rows: list[tuple[Any, ...]] = []
         lines: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS}
-        wide = Generator(groups=100, tuples=max(20_000, round(300_000 * effort))).stream(3)
+        wide = DriftingStream(groups=100, tuples=max(20_000, round(300_000 * effort))).stream(3)
         for shards in (1, 2, 4):
             for way, millis in latencies(wide, 3, shards).items():
                 rows.append((f"generated, {shards} shards", way, *_mean_p95(millis)))
@@ -122,7 +123,7 @@ class Cod:
                 rows.append((case.name, way, *_mean_p95(millis)))
         columns = ("data", "shedding", "mean ms", "p95 ms")
         title = f"Figures 7 and 8: a window's median per group, {SHARE:.0%} kept"
-        result.tables.append(Table(title, columns, rows))
+        result.tables.append(ResultTable(title, columns, rows))
         result.plots.append(
             Plot(
                 "figure-7",
@@ -161,7 +162,7 @@ class Cod:
                 for way in ("uniform", "cod", "oracle")
             ]
         columns = ("data", "asked", "kept", "shedding", "mean error", "p95 error", "missing")
-        result.tables.append(Table("Figure 9: error at equal volume", columns, rows))
+        result.tables.append(ResultTable("Figure 9: error at equal volume", columns, rows))
         result.figures["accuracy"] = {name: each.figures() for name, each in found.items()}
         three = [found[f"{case.name} {keep:g}"] for case, keep in THREE]
         ratio = float(np.mean([each.ratio() for each in three]))
@@ -197,7 +198,7 @@ class Cod:
         title = "Figure 10: error by what is kept, flights per origin"
         result.plots.append(Plot("figure-10", title, "share kept", "mean error", lines, log_y=True))
         rows = [(k, *(line.y[i] for line in lines)) for i, k in enumerate(kept)]
-        result.tables.append(Table(title, ("kept", "uniform", "cod", "oracle"), rows))
+        result.tables.append(ResultTable(title, ("kept", "uniform", "cod", "oracle"), rows))
 
     # --- beyond the paper ----------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ class Cod:
         """All groups change between two windows."""
         ours, theirs = [], []
         for seed in range(max(2, round(8 * effort))):
-            stream = Generator(overlap={4: 0.0}).stream(6, seed)
+            stream = DriftingStream(overlap={4: 0.0}).stream(6, seed)
             ours.append(score(stream, one_pass(stream, Concept(60, keep=0.1, time="t"), seed)))
             theirs.append(score(stream, as_before(stream, 0.1, np.random.default_rng(seed))))
         by_window = [
@@ -239,7 +240,7 @@ class Cod:
         }
         result.figures["error target"] = figures
         result.tables.append(
-            Table("Error target 5 % at 95 %", tuple(figures), [tuple(figures.values())])
+            ResultTable("Error target 5 % at 95 %", tuple(figures), [tuple(figures.values())])
         )
         met = figures["windows where 95 % of groups are within 5 %"]
         result.holds["the error target is met in at least 95 % of windows"] = met >= 0.95
@@ -254,7 +255,7 @@ class Cod:
         result.figures["join"] = {"cod": ours, "uniform": theirs}
         rows = [("uniform", theirs), ("CoD", ours)]
         result.tables.append(
-            Table("Joined pairs a key, 10 % kept", ("shedding", "mean error"), rows)
+            ResultTable("Joined pairs a key, 10 % kept", ("shedding", "mean error"), rows)
         )
         result.holds["the error of joined counts is at most half of uniform's"] = (
             ours <= 0.5 * theirs

@@ -1,4 +1,4 @@
-"""What is measured in a run, and the figures that a scenario answers with."""
+"""Measures a run, and holds the figures that a scenario answers with."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,22 +11,22 @@ from penstock.sim.deployment import Deployment
 from penstock.sim.scenario import Scenario
 
 if TYPE_CHECKING:
-    from penstock.sim.engine import Step
+    from penstock.sim.simulation import SimulationStep
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """Of a run: its figures, without the time before it settled."""
+class SimulationOutcome:
+    """Holds the figures of a run, without the time before it settled."""
 
     scenario: Scenario
     deployment: Deployment
     sic: Floats
-    """Of each query, the mean over the time that it was measured; NaN where it never was."""
+    """Each query's mean SIC while it was measured; NaN where it never was."""
     times: Floats
     over_time: Floats
     """Every query's SIC at every step, from the start on; NaN while it is not there."""
     utilisation: Floats
-    """Of each site."""
+    """The share of time that each site worked."""
     shed_share: Floats
     tuples: dict[str, int]
 
@@ -39,7 +39,7 @@ class Outcome:
         return spread(self.measured)
 
     def jain_over_time(self) -> Floats:
-        """At every step, over the queries that are there."""
+        """Jain's index at every step, over the queries that are there."""
         return np.array([_jain(row) for row in self.over_time])
 
     @property
@@ -76,7 +76,7 @@ class Outcome:
         }
 
 
-class Books:
+class RunRecorder:
     """Adds a run up, step by step."""
 
     def __init__(self, scenario: Scenario, deployment: Deployment) -> None:
@@ -88,7 +88,7 @@ class Books:
         self._shed, self._lost = np.zeros(strata), np.zeros(strata)
         self._busy = np.zeros(deployment.sites)
 
-    def note(self, step: "Step", sic: Floats) -> None:
+    def note(self, step: "SimulationStep", sic: Floats) -> None:
         self._times.append(step.now)
         self._sic.append(sic)
         self._arrived += step.arrived
@@ -99,7 +99,7 @@ class Books:
     def worked(self, seconds: Floats) -> None:
         self._busy += seconds
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationOutcome:
         times = np.array(self._times)
         over_time = np.where(self._there(times), np.array(self._sic), np.nan)
         sites, site = self._deployment.sites, self._deployment.site
@@ -114,7 +114,7 @@ class Books:
             "waiting": waiting,
         }
         measured = times > self._scenario.unmeasured
-        return Outcome(
+        return SimulationOutcome(
             scenario=self._scenario,
             deployment=self._deployment,
             sic=_mean(over_time[measured]),
@@ -126,12 +126,12 @@ class Books:
         )
 
     def any_measured(self) -> bool:
-        """Whether a run to the end will have something to say."""
+        """Whether a run to the end measures any query."""
         times = self._scenario.interval * np.arange(1.0, self._scenario.steps + 1)
         return bool(self._there(times[times > self._scenario.unmeasured]).any())
 
     def _there(self, times: Floats) -> Bools:
-        """A query is measured from one STW after it came until it goes."""
+        """Says when each query is measured: from one STW after it came until it goes."""
         work = self._deployment.work
         now = times[:, None]
         return np.asarray((now >= work.start + self._scenario.stw) & (now <= work.until))

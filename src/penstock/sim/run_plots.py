@@ -1,14 +1,14 @@
-"""Pictures of a run and of a sweep, described as data; the experiments' frame draws them."""
+"""Describes pictures of a run and of a sweep; ``penstock.plots`` draws them."""
 
 import numpy as np
 
 from penstock.core.types import Floats
-from penstock.lab.report import Line, Plot
-from penstock.sim.measure import Outcome
+from penstock.plots import Line, Plot
+from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.what_if import Answer
 
 
-def plots_of_run(outcome: Outcome) -> list[Plot]:
+def plots_of_run(outcome: SimulationOutcome) -> list[Plot]:
     there = ~np.isnan(outcome.over_time).all(axis=1)
     times, rows = outcome.times[there], outcome.over_time[there]
     low, middle, high = np.nanquantile(rows, [0.05, 0.5, 0.95], axis=1)

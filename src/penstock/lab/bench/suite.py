@@ -16,22 +16,22 @@ from pyspark.sql import SparkSession
 from penstock import __version__
 from penstock.errors import PenstockError
 from penstock.lab.bench import (
+    best_fixed_rate,
     burst,
-    capacity,
     fair,
     groups,
     guard,
     guard_fair,
     guard_overhead,
     harness,
-    latency,
+    latency_held,
     transparent,
     truthful,
 )
 
 BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
-    "latency": latency.run,
-    "capacity": capacity.run,
+    "latency": latency_held.run,
+    "capacity": best_fixed_rate.run,
     "burst": burst.run,
     "transparent": transparent.run,
     "fair": fair.run,
@@ -46,15 +46,12 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def run(names: list[str], seconds: float, directory: Path | None) -> bool:
+def run_benches(names: list[str], seconds: float, directory: Path | None) -> bool:
     """Runs them one after another in one session; whether everything holds."""
     if not 0 < seconds < float("inf"):
         raise PenstockError(f"--seconds: a length such as 90, not {seconds:g}")
-    spark = harness.session()
-    try:
+    with harness.bench_session() as spark:
         good = [_run(spark, name, seconds, directory) for name in names]
-    finally:
-        spark.stop()
     return all(good)
 
 

@@ -1,4 +1,4 @@
-"""A site: the same controller as on Spark, fed with what waits in its input buffer."""
+"""Simulates a site: it runs the controller that Spark runs, on what waits in its input buffer."""
 
 from functools import lru_cache
 
@@ -20,24 +20,25 @@ from penstock.core.types import (
 )
 
 STREAM = "site"
-TRIALS = 40
+CALIBRATION_BATCHES = 40
+"""How many batches the cost model of a simulated machine has seen before the run."""
 
 
 @lru_cache(maxsize=4096)
 def calibrated(tuples: float, capacity: float) -> StreamState:
-    """A stream whose cost model has seen batches of various sizes, as a machine in use has.
+    """Makes a stream whose cost model has seen batches of various sizes, as on a machine in use.
 
     A cold model is careful for a JVM's sake: it takes first batches for slow and tries large ones.
     A simulated machine starts warm; from here on it learns from its own batches.
     """
     clock = ThreeTermCost()
-    for number in range(TRIALS):
+    for number in range(CALIBRATION_BATCHES):
         admitted = tuples * (0.4 + 0.6 * (number % 7) / 6)
         clock = clock.update(admitted / capacity, tuples * (1 + number % 3), admitted)
     return StreamState(clock=clock)
 
 
-class Site:
+class SimulatedSite:
     """Turns counts into reports and plans into rates, in the order of its own strata."""
 
     def __init__(
@@ -57,7 +58,7 @@ class Site:
         self.reset()
 
     def reset(self) -> None:
-        """As after a crash: everything is forgotten but what the machine can do."""
+        """Forgets everything but what the machine can do, as after a crash."""
         self._state = State(streams={STREAM: self._stream})
         self._finished: tuple[Batch, ...] = ()
         self._number = 0
@@ -67,7 +68,7 @@ class Site:
     def decide(
         self, now: float, waiting: Floats, shares: Floats, told: dict[str, CoordinatorNews]
     ) -> tuple[Floats, Floats]:
-        """Rates, and what a tuple is worth, for each stratum. ``shares`` are of the partials."""
+        """Gives each stratum its rate and a tuple's SIC; ``shares`` belong to the partials."""
         interval = self._controller.settings.interval
         waited = interval if self._started is None else now - self._started
         tally = Tally(self.strata, waiting, np.zeros(waiting.size))
@@ -79,7 +80,7 @@ class Site:
         return self._in_order(plan)
 
     def finish(self, seconds: float, waiting: Floats, admitted: Floats) -> None:
-        """The batch that was decided on last has run."""
+        """Notes that the batch that was decided on last has run."""
         assert self._started is not None
         counts = Tally(self.strata, waiting, admitted)
         self._finished = (Batch(STREAM, self._number, self._started, seconds, counts),)

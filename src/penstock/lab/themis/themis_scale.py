@@ -3,8 +3,17 @@
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from penstock.lab.report import Line, Plot, Result, Say, Table
-from penstock.lab.study import Runs, Scale, federation, jain_of, mean_of, sweep, with_sites
+from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.study import (
+    SeededRuns,
+    StudyScale,
+    federation,
+    jain_of,
+    mean_of,
+    sweep,
+    with_sites,
+)
+from penstock.plots import Line, Plot
 
 SITES = (9, 12, 15, 18, 21, 24)
 QUERIES = (150, 300, 450, 600, 750, 900)
@@ -15,7 +24,7 @@ class ThemisScale:
     about: ClassVar[str] = "fairness with more sites and with more queries"
 
     def run(self, effort: float, say: Say) -> Result:
-        scale = Scale.of(effort)
+        scale = StudyScale.of(effort)
         base = federation(
             scale.many(500, 60), sites=scale.sites(18), overload=3.0, **_common(scale)
         )
@@ -39,11 +48,11 @@ class ThemisScale:
         return _result(by_sites, by_queries)
 
 
-def _common(scale: Scale) -> dict[str, Any]:
+def _common(scale: StudyScale) -> dict[str, Any]:
     return {"placement": "zipf", "duration": scale.duration}
 
 
-def _result(by_sites: dict[int, Runs], by_queries: dict[int, Runs]) -> Result:
+def _result(by_sites: dict[int, SeededRuns], by_queries: dict[int, SeededRuns]) -> Result:
     result = Result("THEMIS: scalability", "THEMIS, section 7.3, figures 12 and 13")
     result.tables = [
         _table("500 queries on more and more sites (figure 12)", "sites", by_sites),
@@ -73,7 +82,7 @@ def _rises(values: list[float]) -> bool:
     return all(after > before for before, after in pairwise(values))
 
 
-def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
+def _table(title: str, dial: str, by: dict[int, SeededRuns]) -> ResultTable:
     rows = [
         (
             at,
@@ -84,10 +93,10 @@ def _table(title: str, dial: str, by: dict[int, Runs]) -> Table:
         )
         for at, runs in by.items()
     ]
-    return Table(title, (dial, "mean SIC", "Jain", "std", "std / mean"), rows)
+    return ResultTable(title, (dial, "mean SIC", "Jain", "std", "std / mean"), rows)
 
 
-def _plot(dial: str, by: dict[int, Runs]) -> Plot:
+def _plot(dial: str, by: dict[int, SeededRuns]) -> Plot:
     at = [float(n) for n in by]
     lines = [
         Line("mean SIC", at, [runs.median(mean_of) for runs in by.values()]),

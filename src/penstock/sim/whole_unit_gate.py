@@ -1,16 +1,16 @@
-"""What enforces rates in a simulation: whole batches of source tuples, single partial results."""
+"""Enforces rates in a simulation, on whole batches of source tuples and single partial results."""
 
 import numpy as np
 
 from penstock.core.types import Bools, Floats
 
 
-class Gate:
+class WholeUnitGate:
     """Admits whole units of each stratum.
 
-    The fair shedder knows what it kept: where a rate asks for a part of a unit, it is owed to the
-    next interval, so over time a stratum gets its rate to within one unit. The random shedder
-    tosses a coin for each unit, as THEMIS' baseline does.
+    The fair shedder remembers what it admitted. Where a rate asks for a part of a unit, that part
+    is owed to the next interval, so over time a stratum gets its rate to within one unit. The
+    random shedder tosses a coin for each unit, as THEMIS' baseline does.
     """
 
     def __init__(self, unit: Floats, random: bool, seed: int) -> None:
@@ -19,7 +19,7 @@ class Gate:
         self._rng = np.random.default_rng([seed, 3])
 
     def admit(self, waiting: Floats, rates: Floats, open_for: Bools) -> Floats:
-        """Tuples that pass; strata that are not open keep theirs waiting."""
+        """Counts the tuples that pass; strata that are not open keep theirs waiting."""
         units = np.where(open_for, waiting // self._unit, 0.0)
         if self._random:
             whole = self._rng.binomial(units.astype(np.int64), rates).astype(np.float64)

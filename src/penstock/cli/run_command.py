@@ -1,0 +1,28 @@
+"""``penstock run``: runs a job file on one site until it is stopped, and reports."""
+
+import argparse
+from pathlib import Path
+
+from penstock.cli.command_support import installed
+
+DESCRIPTION = (
+    "Runs the queries of a job file on one site. Stops on Ctrl-C, on a signal to terminate, or "
+    "after --seconds. Exit codes: 0 done, 1 a query failed, 2 the job or an option is wrong, "
+    "130 Ctrl-C, 143 terminated."
+)
+EXAMPLE = "example: penstock run examples/avg.yaml --seconds 30 --report report.json"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command, its description and an example."""
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLE
+    parser.add_argument("job", type=Path, metavar="JOB.yaml")
+    parser.add_argument("--seconds", type=float, metavar="N", help="stop after so long")
+    parser.add_argument("--report", type=Path, metavar="R.json", help="where to write the report")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the job file."""
+    with installed("spark"):
+        from penstock.cli.run import run as run_job
+    return run_job(options.job, options.seconds, options.report)
