@@ -222,7 +222,7 @@ def test_examples_run(spark: SparkSession, path: Path, tmp_path: Path) -> None:
         rows = spark.read.parquet(str(sinks[name])).collect()
         assert rows
         assert all(0 < row["_sic"] <= 1 for row in rows)
-    report = site.report()
+    report = site.report().to_dict()
     assert report["ledger_balanced"]
     for entry in report["queries"]:
         assert entry["arrived"] == entry["admitted"] + entry["shed"] > 0

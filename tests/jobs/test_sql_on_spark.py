@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 import penstock as ps
-from penstock.jobs.check import _check_streaming_rules
 from penstock.jobs.results import answer
+from penstock.spark.engine import Engine
 from penstock.sql import rewrite
 from penstock.sql.aggregates import NO_FORM, UNSCALED, WEIGHTED
 from tests.sql.cases import AGGREGATES, SHAPES, SOURCES, WINDOW, Case, aggregate
@@ -199,7 +199,7 @@ def test_spark_runs_it_on_streams(
     ticks.createOrReplaceTempView("g_s")
     ticks.selectExpr("ts", "seq", "v AS x", "k", "_weight", "_sic").createOrReplaceTempView("g_m")
     assert tables
-    _check_streaming_rules(spark, answer(spark, case.rewritten(), plain), case.mode)
+    Engine(spark).check_streamable(answer(spark, case.rewritten(), plain), case.mode)
 
 
 def test_every_aggregate_of_spark_is_known(spark: SparkSession) -> None:

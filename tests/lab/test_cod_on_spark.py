@@ -40,7 +40,7 @@ def test_every_group_comes_through_and_weights_make_up_for_the_rest(spark: Spark
 
 
 def _window(site: ps.Site) -> Window:
-    windows = site._state.windows
+    windows = site.state.windows
     assert isinstance(windows, ConceptWindows)
     return windows.by_query["q"]
 
@@ -62,7 +62,7 @@ def test_values_reach_the_controller(spark: SparkSession, tmp_path: Path) -> Non
         )
         query.processAllAvailable()
         found = spark.table("concept_values").orderBy("g").collect()
-        moments = site._state.windows["q"].moments.groups
+        moments = _window(site).moments.groups
         assert site.report().to_dict()["queries"][0]["shed"] > 1000
         assert site.ledger.balanced
     truth = np.bincount(stream.group, stream.value) / np.bincount(stream.group)
@@ -97,7 +97,7 @@ def test_a_million_groups_are_no_problem(spark: SparkSession, tmp_path: Path) ->
         )
         query.processAllAvailable()
         kept = {row["heavy"]: row for row in spark.table("concept_million").collect()}
-        (gate,) = site._gates.values()
+        (gate,) = site.gates.values()
         assert len(gate.strata.fingerprints) <= 200
         assert len(site.plan.strata) <= 200
         assert len(_window(site).groups) <= 500

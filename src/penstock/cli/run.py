@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from penstock.errors import PenstockError
 from penstock.jobs.check import check as check_on_spark
 from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.start import open_site, start
+from penstock.spark.report import QueryReport
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
 from penstock.sql import Rewritten
@@ -113,15 +115,13 @@ def _performed(
                 failures = _watched(queries, site, seconds, seen, interrupt)
             finally:
                 site.stop()
-            return _whole(site.report(), list(queries)), failures
+            return _whole(site.report().to_dict(), list(queries)), failures
 
 
 def _whole(report: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """With the queries of which nothing was heard: nothing came, and nothing is missing."""
     heard = {query["id"]: query for query in report["queries"]}
-    nothing = {"arrived": 0, "admitted": 0, "shed": 0, "sic": 1.0}
-    silent = {"latency_ms": {"p50": 0.0, "p95": 0.0, "p99": 0.0}, "batches": 0}
-    queries = [heard.get(name, {"id": name, **nothing, **silent}) for name in sorted(names)]
+    queries = [heard.get(name, asdict(QueryReport(name))) for name in sorted(names)]
     return {**report, "queries": queries}
 
 
@@ -140,7 +140,7 @@ def _watched(
             interrupt.pause(POLL_SECONDS)
         except KeyboardInterrupt:
             break
-        seen.moment(RunMoment(time.monotonic() - began, site.sic(), site.report()))
+        seen.moment(RunMoment(time.monotonic() - began, site.sic(), site.report().to_dict()))
         failures = {name: why for name, query in queries.items() if (why := _failure(query))}
         if failures or not any(query.isActive for query in queries.values()):
             break

@@ -260,7 +260,3 @@ def controller_of(scenario: Scenario, deployed: Deployment) -> Controller:
     )
     published = scenario.policy == "as-published"
     return Controller(settings, project=project_as_published if published else project)
-
-
-HEADROOM = 0.99
-"""A simulated machine has next to no noise that a site would need room for."""

@@ -65,7 +65,7 @@ class Loop:
         """By name; those that have stopped stay, for the report."""
         self._engine, self._saved, self._guards = engine, saved, guards
         self._controller = controller
-        self._state = saved.recall("state", State) or State()
+        self.state = saved.recall("state", State) or State()
         self._frames: dict[str, DataFrame] = {}
         self._finished: list[Batch] = []
         self._gone: list[str] = []
@@ -92,16 +92,14 @@ class Loop:
     def sic(self) -> dict[str, float]:
         """Each query's SIC over the STW that ends now."""
         with self._lock:
-            account = self._state.account
+            account = self.state.account
             return {} if account is None else account.slide(time.time()).sic()
 
     def report(self) -> SiteReport:
         self.hear()
         with self._lock:
             guards = [guard.report() for guard in self._guards]
-            return self._totals.report(
-                self.streams, self.ledger, self.settings, self._state, guards
-            )
+            return self._totals.report(self.streams, self.ledger, self.settings, self.state, guards)
 
     def close(self) -> None:
         """Counts what finished last, and answers no gate any more."""
@@ -245,20 +243,20 @@ class Loop:
             starting=upcoming,
             gone=tuple(self._gone),
         )
-        self._state, self.plan_in_force = self._controller(self.settings).step(self._state, report)
-        self._saved.remember_soon("state", self._state)
+        self.state, self.plan_in_force = self._controller(self.settings).step(self.state, report)
+        self._saved.remember_soon("state", self.state)
         self._finished.clear()
         self._gone.clear()
-        if self._state.account is not None:
-            self._totals.sample(self._state.account.sic())
+        if self.state.account is not None:
+            self._totals.sample(self.state.account.sic())
 
     def _begin(self, stream: SparkQuery) -> None:
         """A query's first batch since it was started."""
         self.ledger.open(stream.name, stream.id, stream.planned, len(stream.gates))
-        known = self._state.streams.get(stream.name)
+        known = self.state.streams.get(stream.name)
         if known is not None and known.batch >= stream.planned:  # of another checkpoint
-            streams = {**self._state.streams, stream.name: replace(known, batch=stream.planned - 1)}
-            self._state = replace(self._state, streams=streams)
+            streams = {**self.state.streams, stream.name: replace(known, batch=stream.planned - 1)}
+            self.state = replace(self.state, streams=streams)
 
     def _written_down(self, stream: SparkQuery, gate: Gate) -> Shipment:
         """The plan in this gate's terms, written down before the batch runs."""

@@ -1,7 +1,7 @@
 """What a site reports of itself: frozen, typed, and ``to_dict()`` for JSON."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -47,14 +47,14 @@ class QueryReport:
     """
 
     id: str
-    arrived: int
-    admitted: int
-    shed: int
-    lost_in_guards: int
-    sic: float
+    arrived: int = 0
+    admitted: int = 0
+    shed: int = 0
+    lost_in_guards: int = 0
+    sic: float = 1.0
     """The mean over time of the SIC over the STW."""
-    latency_ms: LatencyReport
-    batches: int
+    latency_ms: LatencyReport = field(default_factory=LatencyReport)
+    batches: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock import policy as policies
 from penstock.core.controller import Controller
 from penstock.core.settings import QueryTerms, Settings
+from penstock.core.state import State
 from penstock.core.types import Batch, Plan
 from penstock.errors import PenstockError
 from penstock.guard.admission import Function
@@ -279,6 +280,16 @@ class Site:
     def plan(self) -> Plan:
         """The plan in force."""
         return self._loop.plan_in_force
+
+    @property
+    def gates(self) -> Mapping[str, Gate]:
+        """The gates that it has made, by the names under which Spark observes them."""
+        return self._loop.gates
+
+    @property
+    def state(self) -> State:
+        """What the controller has learnt."""
+        return self._loop.state
 
     @property
     def ledger(self) -> Ledger:

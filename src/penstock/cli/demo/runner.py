@@ -113,9 +113,9 @@ class Runner:
         return replace(
             _outcome(self.spark, query, load, schedule),
             kept={entry.batch: entry.admitted for entry in site.ledger},
-            site_sic=report["queries"][0]["sic"] if report["queries"] else None,
+            site_sic=report.queries[0].sic if report.queries else None,
             ledger=site.ledger.total(),
-            ledger_balanced=report["ledger_balanced"],
+            ledger_balanced=report.ledger_balanced,
         )
 
     def warm_gate(self, load: Workload, seconds: float) -> None:
@@ -166,15 +166,15 @@ def _reading(
     elapsed = (now - schedule.start) / SECOND
     arrived = schedule.offset_at(now)
     factor = load.factor_at(elapsed)
-    books = site.report().to_dict()["queries"] if site else []
+    reported = site.report().queries if site else ()
     return Reading(
         elapsed=elapsed,
         through=elapsed / load.seconds,
         load=factor,
         rate=factor * load.capacity,
         arrived=arrived,
-        admitted=books[0]["admitted"] if books else last.stop,
-        shed=books[0]["shed"] if books else 0,
+        admitted=reported[0].admitted if reported else last.stop,
+        shed=reported[0].shed if reported else 0,
         waiting=arrived - last.stop,
         sic=site.sic().get(QUERY, 1.0) if site else 1.0,
         batch_seconds=last.seconds,

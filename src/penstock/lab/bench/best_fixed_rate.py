@@ -6,6 +6,7 @@ through it all, and controller and fixed rates take turns at its gate.
 
 import time
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -13,11 +14,11 @@ import numpy as np
 from pyspark.sql import SparkSession
 from scipy.optimize import isotonic_regression
 
-from penstock.core.types import Plan
+from penstock.core.controller import Controller
+from penstock.core.state import State
+from penstock.core.types import Plan, Report
 from penstock.errors import PenstockError
 from penstock.lab.bench import harness as h
-from penstock.spark.gate.columns import Gate
-from penstock.spark.gate.wire import Shipment
 from penstock.spark.site import Site
 
 ROUNDS = 5
@@ -35,18 +36,24 @@ FEWEST = 3
 """Batches that count in a turn: on a slow machine it goes on until it has had them."""
 
 
-class HeldSite(Site):
-    """A site that can be held at a fixed rate; then nobody spends time on deciding."""
+@dataclass
+class Hold:
+    """A rate at which the site is held, or None where the controller decides."""
 
-    held: float | None = None
+    rate: float | None = None
 
-    def _next_shipment(self, gate: Gate) -> Shipment:
-        if self.held is None:
-            return super()._next_shipment(gate)
-        for job in self._jobs.values():
-            job.planned_at = None  # when the controller is asked again, nobody has waited for it
-        plan = Plan(self.plan.version, default_rate=self.held, default_sic=1e-6)
-        return gate.shipment(plan, counting=True)
+
+@dataclass(frozen=True)
+class HeldController(Controller):
+    """Learns as ever, and answers a fixed rate while it is held."""
+
+    hold: Hold = field(default_factory=Hold)
+
+    def step(self, state: State, report: Report) -> tuple[State, Plan]:
+        state, plan = super().step(state, report)
+        if self.hold.rate is None:
+            return state, plan
+        return state, Plan(plan.version, default_rate=self.hold.rate, default_sic=1e-6)
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,8 @@ class Turn:
 class AlternatingTurns:
     """Called now and then, it says whose turn it is, and whether all had theirs."""
 
-    site: HeldSite
+    site: Site
+    hold: Hold
     rate: float
     sweep: tuple[float, ...]
     length: float
@@ -89,7 +97,7 @@ class AlternatingTurns:
             if self.site.recent:
                 self._began = now + self.warm_up
             return
-        held = self.site.held
+        held = self.hold.rate
         factor = self.sweep[len(self.done) // 2 % len(self.sweep)]
         turn = Turn(self._began, now, None if held is None else factor, held)
         batches = [batch for batch in self.site.recent if batch.started >= turn.counts_from]
@@ -98,11 +106,11 @@ class AlternatingTurns:
         self.done.append(turn)
         self._began = now
         if held is not None:
-            self.site.held = None
+            self.hold.rate = None
             return
         admitted = sum(batch.admitted for batch in batches) / (now - turn.counts_from)
         self._admitted.append(admitted)
-        self.site.held = min(1.0, factor * float(np.median(self._admitted[-LAST:])) / self.rate)
+        self.hold.rate = min(1.0, factor * float(np.median(self._admitted[-LAST:])) / self.rate)
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
@@ -111,10 +119,11 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     sweep, rounds = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[:2], 1)
     a_round = 2 * len(sweep)
     count = a_round * rounds
-    with HeldSite(spark, interval=h.INTERVAL) as site:
+    hold = Hold()
+    with Site(spark, interval=h.INTERVAL, controller=partial(HeldController, hold=hold)) as site:
         stream = h.flood(spark, rate, calm)
         gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
-        turns = AlternatingTurns(site, rate, sweep, length, 2 * calm, count)
+        turns = AlternatingTurns(site, hold, rate, sweep, length, 2 * calm, count)
         query = h.run_for(
             lambda directory: site.start(h.sink(h.heavy(gated), directory), name="q"),
             2 * calm + count * length,

@@ -42,12 +42,12 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         )
 
         def watch() -> None:
-            (gate,) = site._gates.values()
-            windows = site._state.windows
+            (gate,) = site.gates.values()
+            windows = site.state.windows
             seen.append(
                 {
                     "megabytes": _resident(),
-                    "named": len(gate.fingerprints),
+                    "named": len(gate.strata.fingerprints),
                     "planned": len(site.plan.strata),
                     "learnt": 0 if windows is None else len(windows.groups),
                 }

@@ -14,8 +14,9 @@ controllers:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.core.capacity import Capacity
+from penstock.core.controller import Controller
 from penstock.core.cost import WARM_UP_SHARES, DisspCost
+from penstock.core.settings import Settings
 from penstock.core.state import StreamState
 from penstock.core.types import Upcoming
 from penstock.lab.bench import harness as h
@@ -135,15 +138,22 @@ def _stream(spark: SparkSession, rate: float, seconds: float) -> DataFrame:
     return h.readings(spark, rate).select("_arrival", "_offset", query)
 
 
+def _controller(knows: str) -> Callable[[Settings], Controller]:
+    """What makes a controller that knows this much of what tuples cost."""
+    if knows == "learnt costs":
+        return Controller
+    capacity = AsManyAsFit if knows == "average cost" else Capacity
+    return partial(Controller, cost=AverageCost(), capacity=capacity)
+
+
 def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[str, Any]:
     samples: list[dict[str, float]] = []
     stream = _stream(spark, rate, seconds)
-    with Site(spark, interval=h.INTERVAL, latency=LATENCY_SECONDS) as site:
+    with Site(
+        spark, interval=h.INTERVAL, latency=LATENCY_SECONDS, controller=_controller(knows)
+    ) as site:
         gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
-        gates = list(site._gates.values()) if knows == "learnt costs" else []
-        if knows != "learnt costs":
-            capacity = AsManyAsFit if knows == "average cost" else Capacity
-            site._controller = replace(site._controller, cost=AverageCost(), capacity=capacity)
+        gates = list(site.gates.values()) if knows == "learnt costs" else []
         # the guard itself sheds nothing here: it only says what tuples cost
         guarded = site._guards.add(gated, work, gates, key="query", wait="1h", inputs=["query"])
         query = h.run_for(

@@ -23,9 +23,9 @@ from penstock.core.types import Floats, Plan, Stratum
 from penstock.sources.replay import replay
 from penstock.sources.schedule import SECOND, Schedule
 from penstock.spark import aggregates as ps
+from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
-from penstock.spark.gate.wire import Wire
 from penstock.spark.progress import Progress, weighted_quantiles
 from penstock.spark.session import check_java, session
 from penstock.spark.site import Site
@@ -239,11 +239,37 @@ def fixed_gate(spark: SparkSession, stream: DataFrame, rate: float, keys: int = 
     gate = Gate("penstock_fixed", Keys("q", "s", (sf.col("key"),), (sf.col("_offset"),)), 10_000)
     names = spark.range(keys).select(sf.format_string("k%05d", "id").alias("key"))
     known = names.select("key", gate.keys.fingerprint().alias("fingerprint")).collect()
-    gate.fingerprints = {Stratum("q", "s", row["key"]): row["fingerprint"] for row in known}
-    plan = Plan(1, default_rate=rate, default_sic=1e-6)
-    wire = Wire(spark, lambda: gate.shipment(plan, counting=True))
-    wire.publish(gate.shipment(plan, counting=True))
-    return gate.admit(stream, wire)
+    for row in known:
+        gate.strata.meet(Stratum("q", "s", row["key"]), row["fingerprint"])
+    return with_fixed_plan(gate, stream, Plan(1, default_rate=rate, default_sic=1e-6))
+
+
+class FixedPlan:
+    """Answers for a gate without a site, always with one plan."""
+
+    def __init__(self, gate: Gate, plan: Plan) -> None:
+        self._gate, self._plan = gate, plan
+
+    def plan(self, gate: str, query: str, run: str, batch: int) -> bytes:
+        del gate, query, batch
+        return self._gate.wire.encode(self._gate.codec.encode(self._plan, counting=True), run)
+
+    def started(self, query: str) -> None:
+        """Nobody counts what the query does."""
+
+    def progressed(self) -> None:
+        """Nobody counts what the query does."""
+
+    def ended(self, run: str) -> None:
+        """Nobody counts what the query does."""
+
+
+def with_fixed_plan(gate: Gate, stream: DataFrame, plan: Plan) -> DataFrame:
+    """The stream behind a gate whose plan never changes; strata are counted, too."""
+    engine = Engine(stream.sparkSession)
+    engine.install()
+    engine.answer_for(gate.name, FixedPlan(gate, plan))
+    return gate.admit(stream)
 
 
 # --- running -----------------------------------------------------------------------------------

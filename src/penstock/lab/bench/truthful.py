@@ -15,7 +15,6 @@ from penstock.sources.replay import replay
 from penstock.spark import aggregates as ps
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
-from penstock.spark.gate.wire import Wire
 
 QUERIES = 40
 
@@ -137,8 +136,6 @@ def run_coverage(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     stream = h.readings(spark, rows_a_second, keys=keys, skew=0.3)
     gate = Gate("penstock_covered", Keys("q", "s", (sf.col("key"),), (sf.col("_offset"),)), 1000)
     plan = Plan(1, Strata(strata), rates, np.full(keys, 1e-6), 0.2, 1e-6)
-    wire = Wire(spark, lambda: gate.shipment(plan, counting=True))
-    wire.publish(gate.shipment(plan, counting=True))
 
     def results(frame: DataFrame, bounds: bool) -> DataFrame:
         timed = h.parsed(frame).withColumn(
@@ -156,7 +153,7 @@ def run_coverage(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
     found: dict[str, dict[tuple[Any, str], Any]] = {}
     for name, frame, bounds in (
-        ("sampled", gate.admit(stream, wire), True),
+        ("sampled", h.with_fixed_plan(gate, stream, plan), True),
         ("exact", h.plain(h.readings(spark, rows_a_second, keys=keys, skew=0.3)), False),
     ):
         table = f"covered_{name}"
