@@ -57,7 +57,7 @@ def test_an_interval_of_spark_is_the_sum_of_its_parts(parts: list[tuple[int, str
 
 
 def test_the_message_has_the_name_that_the_user_knows() -> None:
-    with pytest.raises(PenstockError, match="^latency must be a duration, .*; got 'soon'$"):
+    with pytest.raises(PenstockError, match=r"^latency must be a duration, .*; got 'soon'$"):
         seconds("soon", "latency")
 
 
