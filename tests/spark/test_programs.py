@@ -79,7 +79,8 @@ def _ride(i: int) -> tuple[Any, ...]:
 
 
 def _results(frame: DataFrame) -> tuple[Any, list[str]]:
-    return frame.schema, sorted(map(repr, frame.collect()))
+    shape = [(field.name, field.dataType, field.nullable) for field in frame.schema]
+    return shape, sorted(map(repr, frame.collect()))
 
 
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem)
