@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import pytest
@@ -48,8 +49,11 @@ SCHEMA = ", ".join(
         *("flag boolean", "_weight double", "_sic double"),
     )
 )
-ROW = st.tuples(*(st.none() | values for _, values in NUMBERS.values()), st.none() | st.booleans())
-GROUPS = st.lists(st.lists(ROW, min_size=1, max_size=7), min_size=60, max_size=60)
+POOLS = st.tuples(
+    *(st.lists(values, min_size=5, max_size=15) for _, values in NUMBERS.values()),
+    st.just([True, False]),
+)
+"""A few values for each column, of which many rows are made."""
 NO_ROW = (None,) * (len(NUMBERS) + 1)
 
 
@@ -109,13 +113,21 @@ def test_parameters_are_those_of_spark(name: str) -> None:
 
 
 @settings(max_examples=2, phases=[Phase.generate])
-@given(groups=GROUPS)
-def test_where_nothing_was_shed_it_is_spark(spark: SparkSession, groups: list[Any]) -> None:
+@given(pools=POOLS, seed=st.integers(0, 2**32))
+def test_where_nothing_was_shed_it_is_spark(
+    spark: SparkSession, pools: tuple[list[Any], ...], seed: int
+) -> None:
     """In value, in type and in name: for all types, nulls, empty groups and odd doubles."""
+    draw = Random(seed)
+    groups = [[_row(draw, pools) for _ in range(draw.randint(1, 7))] for _ in range(80)]
     frame = frame_of(spark, [*groups, [NO_ROW], [NO_ROW, NO_ROW]]).cache()
     for name in NUMBERS:
         agree(frame.groupBy("g"), name)
     frame.unpersist()
+
+
+def _row(draw: Random, pools: tuple[list[Any], ...]) -> tuple[Any, ...]:
+    return tuple(None if draw.random() < 0.2 else draw.choice(pool) for pool in pools)
 
 
 @pytest.mark.parametrize("name", ["int", "double", "money"])
