@@ -1,12 +1,22 @@
 """Penstock keeps Spark Structured Streaming jobs fresh under overload.
 
-``import penstock as ps`` is light: what needs Spark (``ps.Site``, ``ps.mean``, ...) is loaded
-when it is first used.
+``import penstock`` is light: what needs Spark is loaded when it is first used::
+
+    from penstock import Site, functions as sf
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock import functions
+    from penstock.core.settings import QueryTerms
+    from penstock.sources.replay import replay
+    from penstock.spark.site import Site
+    from penstock.spark.window_processor import process_windows
+    from penstock.windows.concept import Concept
 
 __version__ = "0.1.0"
 __all__ = [
@@ -14,43 +24,28 @@ __all__ = [
     "PenstockError",
     "QueryTerms",
     "Site",
-    "corr",
-    "count",
-    "covar",
-    "mean",
-    "percentile",
+    "__version__",
+    "functions",
     "process_windows",
     "replay",
-    "sic",
-    "stddev",
-    "sum",
-    "var",
-    "within",
 ]
-
-if TYPE_CHECKING:
-    from penstock.sources.replay import replay
-    from penstock.spark import (
-        Concept,
-        QueryTerms,
-        Site,
-        corr,
-        count,
-        covar,
-        mean,
-        percentile,
-        process_windows,
-        sic,
-        stddev,
-        sum,
-        var,
-        within,
-    )
+_MODULES = {
+    "Concept": "penstock.windows.concept",
+    "QueryTerms": "penstock.core.settings",
+    "Site": "penstock.spark.site",
+    "process_windows": "penstock.spark.window_processor",
+    "replay": "penstock.sources.replay",
+}
+"""Where the names are that are loaded when they are first used."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name == "functions":
+        return import_module("penstock.functions")
+    if name not in _MODULES:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-    from importlib import import_module
+    return getattr(import_module(_MODULES[name]), name)
 
-    return getattr(import_module("penstock.spark"), name)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -147,22 +147,31 @@ FREQUENCY = 1024.0
 """Spark counts whole occurrences only; weights are kept to one part in so many."""
 
 
-def percentile(f: Algebra[E], name: str, x: E, w: E, *arguments: E) -> Weighted[E]:
+def percentile(
+    f: Algebra[E], name: str, x: E, w: E, *arguments: E, frequency: E | None = None
+) -> Weighted[E]:
     """The value below which a share of the weight lies; no interval.
 
     ``name`` is Spark's function, ``arguments`` follow its first. With weights the exact percentile
-    takes over, since only that one takes frequencies.
+    takes over, since only that one takes frequencies. A ``frequency`` of the user's own, which is
+    then among the arguments, multiplies them.
     """
-    times = f.call("bigint", f.call("round", w * FREQUENCY))
     share = arguments[0] if arguments else f.literal(0.5)
-    return Weighted(
-        _whole(
-            f,
-            _where_all(f, w, x),
-            f.call(name, x, *arguments),
-            f.call("percentile", x, share, times),
-        )
-    )
+    exact = weighted_percentile(f, x, w, share, frequency)
+    return Weighted(spark_unless_shed(f, w, x, f.call(name, x, *arguments), exact))
+
+
+def weighted_percentile(f: Algebra[E], x: E, w: E, share: E, frequency: E | None = None) -> E:
+    """The exact percentile, with each value as often as its weight says; a double."""
+    times = f.call("bigint", f.call("round", w * FREQUENCY))
+    if frequency is not None:
+        times = times * frequency
+    return f.call("percentile", x, share, times)
+
+
+def spark_unless_shed(f: Algebra[E], w: E, x: E, native: E, weighted: E) -> E:
+    """Spark's own aggregate where no tuple that has an x stands for another."""
+    return _whole(f, _where_all(f, w, x), native, weighted)
 
 
 # --- what they share ---------------------------------------------------------------------------

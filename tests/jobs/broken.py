@@ -142,7 +142,7 @@ BROKEN = [
         "a duration",
         "interval: 1s",
         "interval: quickly",
-        ":2: interval: 'quickly' is not a duration such as '20s', '500ms', '1m', '2h' or 1.5",
+        ":2: interval: must be a duration, such as '1 second' or '500ms'; got 'quickly'",
     ),
     Broken(
         "a duration of 0",
@@ -154,7 +154,7 @@ BROKEN = [
         "an amount",
         "rate: 2k",
         "rate: plenty",
-        ":9: sources.rides.rate: 'plenty' is not an amount such as 2000, '200k' or '1.5M'",
+        ":9: sources.rides.rate: must be an amount, such as 2000, '200k' or '1.5M'; got 'plenty'",
     ),
     Broken(
         "a share",

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-import penstock as ps
+from penstock import functions as pf
 from penstock.jobs.results import answer
 from penstock.spark.engine import Engine
 from penstock.sql import rewrite
@@ -166,22 +166,22 @@ def test_intervals_cover_the_truth(spark: SparkSession, tables: dict[str, DataFr
 
 
 def test_python_and_sql_agree(spark: SparkSession, tables: dict[str, DataFrame]) -> None:
-    """One implementation: the functions of ``ps`` and the rewritten SQL."""
+    """One implementation: ``penstock.functions`` and the rewritten SQL."""
     gated(tables, {"s": 0.3})
     query = """SELECT var_samp(v) AS a, stddev(v) AS b, covar_samp(v, u) AS c, corr(v, u) AS d,
         percentile_approx(v, 0.9) AS e, avg(v) AS f FROM s"""
     (by_sql,) = answer(spark, rewrite(query, SOURCES), spark.sql(query).schema).collect()
     view = spark.table("g_s")
     (by_python,) = view.agg(
-        ps.var("v").alias("a"),
-        ps.stddev("v").alias("b"),
-        ps.covar("v", "u").alias("c"),
-        ps.corr("v", "u").alias("d"),
-        ps.percentile("v", 0.9).alias("e"),
-        ps.mean("v").alias("f"),
+        pf.var_samp("v").alias("a"),
+        pf.stddev("v").alias("b"),
+        pf.covar_samp("v", "u").alias("c"),
+        pf.corr("v", "u").alias("d"),
+        pf.percentile_approx("v", 0.9).alias("e"),
+        pf.avg("v").alias("f"),
     ).collect()
     assert by_python.asDict() == pytest.approx({k: by_sql[k] for k in by_python.asDict()})
-    bounded: Row = view.agg(ps.var("v", sample=False, bounds=True)).collect()[0][0]
+    bounded: Row = view.agg(pf.var_pop("v", bounds=True)).collect()[0][0]
     assert bounded.low < bounded.value < bounded.high
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import penstock.spark as ps
+from penstock import functions as pf
 from penstock.core.types import Stratum
 from penstock.errors import PenstockError
 from penstock.lab.cod.compare import at_equal_volume, mean_error
@@ -53,9 +54,9 @@ def test_values_reach_the_controller(spark: SparkSession, tmp_path: Path) -> Non
     with ps.Site(spark, interval="50ms", latency="2h") as site:
         gated = site.gate(raw, query="q", strata="g", id="n", concept=terms)
         writer = gated.groupBy("g").agg(
-            ps.mean("x", bounds=True),
-            ps.within("x", error=0.065).alias("met"),
-            ps.within("x", error=0.02).alias("much better"),
+            pf.avg("x", bounds=True).alias("mean"),
+            pf.within("x", error=0.065).alias("met"),
+            pf.within("x", error=0.02).alias("much better"),
         )
         query = site.start(
             writer.writeStream.format("memory").outputMode("complete"), name="concept_values"
@@ -90,7 +91,7 @@ def test_a_million_groups_are_no_problem(spark: SparkSession, tmp_path: Path) ->
         gated = site.gate(raw, query="q", strata="g", id="n", concept=terms, max_strata=200)
         query = site.start(
             gated.groupBy((sf.col("g") < 5).alias("heavy"))
-            .agg(sf.count(sf.lit(1)).alias("kept"), ps.count())
+            .agg(sf.count(sf.lit(1)).alias("kept"), pf.count("*").alias("count"))
             .writeStream.format("memory")
             .outputMode("complete"),
             name="concept_million",

@@ -59,7 +59,7 @@ def _load(text: str, directory: Path) -> Scenario:
         ),
         (
             f"{HEAD}{QUERIES}duration: 3 parsecs\n",
-            ":4: duration: '3 parsecs' is not a duration",
+            ":4: duration: must be a duration, such as '1 second' or '500ms'; got '3 parsecs'",
         ),
         (f"{HEAD}{QUERIES}duration: 3s\n", ":4: duration: a run lasts for at least two STWs"),
         (f"{HEAD}{QUERIES}policy: balanse-sic\n", "did you mean 'balance-sic'?"),

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import penstock as ps
+from penstock import functions as pf
 from penstock.spark import loop
 from penstock.spark.record.ledger import Entry, Ledger
 from tests.spark.support import QUICK, wait_until
@@ -78,7 +79,7 @@ def run(
         site.gate(stream, query="q", strata="key", id="_offset")
         .withWatermark("_arrival", "0 seconds")
         .groupBy(sf.window("_arrival", "1 second"), "key")
-        .agg(sf.sum(costly).alias("cost"), ps.count(), ps.sic())
+        .agg(sf.sum(costly).alias("cost"), pf.count("*").alias("count"), pf.sic())
     )
     writer = out.writeStream.format("parquet").option("path", str(folder / "out"))
     known = len(site.ledger.batches("windows"))

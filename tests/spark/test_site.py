@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 import penstock as ps
+from penstock import functions as pf
 from penstock.core.controller import Controller
 from penstock.core.state import State
 from penstock.core.types import Plan, Report
@@ -58,7 +59,12 @@ def test_an_open_gate_changes_nothing(spark: SparkSession, tmp_path: Path) -> No
             .withColumn("ts", sf.timestamp_seconds("at"))
             .withWatermark("ts", "10 minutes")
             .groupBy(sf.window("ts", "1 minute"), "k")
-            .agg(ps.mean("v", bounds=True), ps.sum("v"), ps.count(), ps.sic())
+            .agg(
+                pf.avg("v", bounds=True).alias("mean"),
+                pf.sum("v").alias("sum"),
+                pf.count("*").alias("count"),
+                pf.sic(),
+            )
         )
         first = site.start(
             rows.drop("_weight", "_sic").writeStream.format("memory"), name="open_rows"
@@ -185,7 +191,7 @@ def test_an_overloaded_query_sheds_and_says_so(spark: SparkSession) -> None:
         stream = ps.replay(spark, generator="readings", rate=20_000, keys=20)
         gated = site.gate(stream, query="q", strata="key", id="_offset")
         costly = sf.length(sf.sha2(sf.repeat("payload", 400), 512))
-        out = gated.groupBy("key").agg(sf.sum(costly), ps.count(), ps.sic())
+        out = gated.groupBy("key").agg(sf.sum(costly), pf.count("*").alias("count"), pf.sic())
         query = site.start(out.writeStream.format("memory").outputMode("complete"), name="costly")
         wait_until(lambda: site.ledger.total()[2] > 20_000, what="20,000 tuples to be shed")
         assert not site.plan.open

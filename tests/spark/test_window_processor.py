@@ -215,7 +215,7 @@ def test_arguments_that_make_no_sense_are_told(spark: SparkSession, tmp_path: Pa
         ("needs a streaming DataFrame", {"stream": spark.range(3)}),
         ("shards: a number of tasks such as 2, not 0", {"shards": 0}),
         ("most: a number of tuples", {"most": 0}),
-        ("keep: 'some' is no share such as '5%'", {"keep": "some"}),
+        ("keep must be a share, such as 0.05 or '5%'; got 'some'", {"keep": "some"}),
         ("schema: every result has a column 'start'", {"schema": "start double"}),
         ("schema: every result has a column 'Start'", {"schema": "Start double"}),
         ("schema: 'total dubble' is no list such as", {"schema": "total dubble"}),

@@ -1,20 +1,30 @@
-"""Weighted aggregates for results of a gated stream, and how wrong they can be.
+"""The estimates of ``penstock.estimates`` as Spark columns: what ``penstock.functions`` calls.
 
-They take the place of ``sf.count`` and the like behind a gate. With ``bounds=True`` an aggregate
-is a struct of ``value``, ``low`` and ``high``; see ``penstock.estimates`` for the formulas. Where
-nothing was shed all three are equal, and equal to what the plain aggregate gives.
+Three things stand between a formula and a column that behaves as Spark's own.
+
+* **The value is Spark's where nothing was shed.** Sums of whole numbers and of decimals are exact
+  in Spark, and a formula over doubles is not. So Spark's aggregate is computed beside the weighted
+  one, which is used where some weight is above 1. Where Spark's result is a double the two agree to
+  the last bit, and the optimizer drops the second.
+* **The type is Spark's.** A column does not know its type before Spark analyses it; ``typeof``
+  does, and ``variant_get`` accepts a type that is computed.
+* **The name is Spark's**; see ``penstock.spark.names``.
 """
-
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from penstock import estimates as weighted
+from penstock import estimates
 from penstock.errors import PenstockError
 from penstock.estimates import Weighted
 from penstock.spark.gate.columns import SIC, WEIGHT
-from penstock.units import as_share
+from penstock.spark.names import name_of
+
+LOST_STAMPS = (
+    f"the columns here: keep {WEIGHT} and {SIC} in every select between the gate and this "
+    "aggregate, or use the functions of pyspark where there is no gate"
+)
+"""What Spark says after "No such struct field `_weight` in"."""
 
 
 class SparkAlgebra:
@@ -30,110 +40,94 @@ class SparkAlgebra:
 SPARK = SparkAlgebra()
 
 
-def _weight() -> Column:
-    return sf.col(WEIGHT)
-
-
-def _column(column: Column | str) -> Column:
+def as_column(column: Column | str) -> Column:
     return sf.col(column) if isinstance(column, str) else column
 
 
-def _answer(found: Weighted[Any], name: str, bounds: bool, confidence: float) -> Column:
-    value: Column = found.value
+def weight() -> Column:
+    """The weight that a gate stamped, or an error in words where a ``select`` has lost it.
+
+    Spark alone would say that it knows no column ``_weight``, which is not a name that the user
+    wrote. So the column stands behind a null whose type is looked up in a struct: Spark evaluates
+    a type while it analyses, and complains of the struct's only field, which is the message. Where
+    the weight is there, the optimizer leaves nothing of this but the column.
+    """
+    stamped = sf.rlike(sf.lower(sf.typeof(sf.struct("*"))), sf.lit(f"[<,]{WEIGHT}:"))
+    field = sf.when(stamped, sf.lit(WEIGHT)).otherwise(sf.lit(LOST_STAMPS))
+    looked_up = sf.call_function("named_struct", field, sf.lit(1.0))[WEIGHT]
+    nothing = sf.lit(None).cast("variant")
+    return sf.coalesce(_as_type_of(nothing, looked_up), sf.col(WEIGHT))
+
+
+def answer(
+    found: Weighted[Column], native: Column, *, bounds: bool = False, confidence: float = 0.95
+) -> Column:
+    """The estimate under the name of Spark's aggregate; with its interval, where one is wanted."""
     if not isinstance(bounds, bool):
-        raise ValueError(f"bounds is True or False, not {bounds!r}; see confidence")
+        raise PenstockError(
+            f"bounds must be True or False, such as bounds=True; got {bounds!r} "
+            "(how sure an interval is goes by confidence=)"
+        )
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is a share such as 0.95, not {confidence}")
+        raise PenstockError(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}")
+    value, name = found.value, name_of(native)
     if not bounds:
         return value.alias(name)
-    low, high = weighted.bounds(SPARK, found, confidence)
+    low, high = estimates.bounds(SPARK, found, confidence)
     return sf.struct(value.alias("value"), low.alias("low"), high.alias("high")).alias(name)
 
 
-def count(
-    condition: Column | None = None, *, bounds: bool = False, confidence: float = 0.95
-) -> Column:
-    """How many tuples arrived (that meet a condition): ``Σw``, rounded to a whole number."""
-    weight = _weight() if condition is None else sf.when(condition, _weight())
-    return _answer(weighted.count(SPARK, weight), "count", bounds, confidence)
+def count(weights: Column) -> Weighted[Column]:
+    """A count is never null, and Spark's type says so."""
+    found = estimates.count(SPARK, weights)
+    return _with_value(found, sf.coalesce(found.value, sf.lit(0)))
 
 
-def sum(column: Column | str, *, bounds: bool = False, confidence: float = 0.95) -> Column:
-    """The sum of a column over all that arrived: ``Σwx``."""
-    return _answer(weighted.total(SPARK, _column(column), _weight()), "sum", bounds, confidence)
+def total(x: Column, native: Column, *, lenient: bool = False) -> Weighted[Column]:
+    """A sum; of whole numbers it is a whole number."""
+    found = estimates.total(SPARK, x, weight())
+    whole = sf.typeof(native) == "bigint"
+    rounded = sf.when(whole, sf.round(found.value)).otherwise(found.value)
+    return _with_value(found, _spark_where_nothing_was_shed(rounded, native, lenient=lenient))
 
 
-def mean(column: Column | str, *, bounds: bool = False, confidence: float = 0.95) -> Column:
-    """The mean of a column over all that arrived, nulls left out: ``Σwx / Σw``."""
-    return _answer(weighted.mean(SPARK, _column(column), _weight()), "mean", bounds, confidence)
+def mean(x: Column, native: Column, *, lenient: bool = False) -> Weighted[Column]:
+    """An average; of decimals it is a decimal."""
+    found = estimates.mean(SPARK, x, weight())
+    value = _spark_where_nothing_was_shed(found.value, native, lenient=lenient)
+    return _with_value(found, value)
 
 
-def var(
-    column: Column | str, *, sample: bool = True, bounds: bool = False, confidence: float = 0.95
-) -> Column:
-    """The variance of a column over all that arrived; of the population if not ``sample``."""
-    found = weighted.variance(SPARK, _column(column), _weight(), sample=sample)
-    return _answer(found, "var", bounds, confidence)
-
-
-def stddev(
-    column: Column | str, *, sample: bool = True, bounds: bool = False, confidence: float = 0.95
-) -> Column:
-    """The square root of the variance."""
-    found = weighted.deviation(SPARK, _column(column), _weight(), sample=sample)
-    return _answer(found, "stddev", bounds, confidence)
-
-
-def covar(
-    one: Column | str,
-    two: Column | str,
-    *,
-    sample: bool = True,
-    bounds: bool = False,
-    confidence: float = 0.95,
-) -> Column:
-    """The covariance of two columns over all that arrived."""
-    found = weighted.covariance(SPARK, _column(one), _column(two), _weight(), sample=sample)
-    return _answer(found, "covar", bounds, confidence)
-
-
-def corr(one: Column | str, two: Column | str) -> Column:
-    """Pearson's correlation of two columns over all that arrived."""
-    return weighted.correlation(SPARK, _column(one), _column(two), _weight()).value.alias("corr")
-
-
-def percentile(column: Column | str, share: float, accuracy: int = 10_000) -> Column:
-    """The value below which a share of all that arrived lies; approximate."""
-    if not 0.0 <= share <= 1.0:
-        raise ValueError(f"share lies between 0 and 1; it is {share}")
-    found = weighted.percentile(
-        SPARK,
-        "percentile_approx",
-        _column(column),
-        _weight(),
-        sf.lit(share),
-        sf.lit(accuracy),
+def percentile_approx(
+    x: Column, share: Column, native: Column, *, several: bool
+) -> Weighted[Column]:
+    """A percentile in the type of Spark's; the weighted one is exact, and a double."""
+    weights = weight()
+    exact = estimates.weighted_percentile(SPARK, x, weights, share)
+    typed = _as_type_of(exact.cast("variant"), native)
+    value = estimates.spark_unless_shed(
+        SPARK, weights, x, native, sf.array_compact(typed) if several else typed
     )
-    return found.value.alias("percentile")
+    return Weighted(value)
 
 
-def within(column: Column | str, *, error: float | str, confidence: float = 0.95) -> Column:
-    """Whether the mean of a column is known to this relative error, at this confidence.
+def _with_value(found: Weighted[Column], value: Column) -> Weighted[Column]:
+    return Weighted(value, found.variance, found.doubt)
 
-    What a query with an error target says where its target could not be met.
+
+def _spark_where_nothing_was_shed(
+    weighted: Column, native: Column, *, lenient: bool = False
+) -> Column:
+    """``weighted`` in the type of ``native``, or ``native`` where that is a different number.
+
+    Of doubles it never is: the sum of ``1.0 * x`` is the sum of x, whatever x is.
     """
-    bound = as_share("error", error)
-    if not bound > 0.0:
-        raise PenstockError(f"error: a share such as 0.05, not {error}")
-    known = mean(column, bounds=True, confidence=confidence)
-    half = known["high"] - known["value"]
-    return (half <= sf.lit(bound) * sf.abs(known["value"])).alias("within")
+    use_weights = (sf.typeof(native) == "double") | (sf.max(weight()) > 1.0)
+    typed = _as_type_of(weighted.cast("variant"), native, lenient=lenient)
+    return sf.when(use_weights, typed).otherwise(native)
 
 
-def sic() -> Column:
-    """How complete this result is: the SIC that reached it over the SIC that was meant for it.
-
-    1 exactly where nothing was shed.
-    """
-    worth = sf.col(SIC)
-    return sf.try_divide(sf.sum(worth), sf.sum(worth * _weight())).alias("sic")
+def _as_type_of(value: Column, example: Column, *, lenient: bool = False) -> Column:
+    """A variant in the type of another column; ``lenient`` makes null of what does not fit."""
+    function = "try_variant_get" if lenient else "variant_get"
+    return sf.call_function(function, value, sf.lit("$"), sf.typeof(example))

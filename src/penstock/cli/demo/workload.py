@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from penstock import functions as pf
+from penstock.sources.replay import replay
 from penstock.sources.schedule import SECOND, Profile, Schedule
-from penstock.spark import count, mean, replay, sic
 from penstock.spark.gate.columns import SIC, WEIGHT
 
 GENERATOR, SEED = "readings", 0
@@ -104,10 +105,10 @@ def job(stream: DataFrame, window: int) -> DataFrame:
         matched.withWatermark("_arrival", "0 seconds")
         .groupBy(sf.window("_arrival", f"{window} seconds"), "key")
         .agg(
-            count(bounds=True),
-            mean("value", bounds=True),
-            count(sf.col("suspect")).alias("suspects"),
-            sic(),
+            pf.count("*", bounds=True).alias("count"),
+            pf.avg("value", bounds=True).alias("mean"),
+            pf.count_if("suspect").alias("suspects"),
+            pf.sic(),
             sf.count(sf.lit(1)).alias("tuples"),
         )
     )

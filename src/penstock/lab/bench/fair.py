@@ -6,10 +6,10 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from penstock import functions as pf
 from penstock.core.fairness import jain
 from penstock.lab.bench import harness as h
 from penstock.sources.replay import replay
-from penstock.spark import aggregates as ps
 from penstock.spark.site import Site
 
 QUERIES = 200
@@ -53,7 +53,12 @@ def _keyed_job(stream: DataFrame, work: int) -> DataFrame:
         stream.withColumn("digest", digest)
         .withWatermark("_arrival", "0 seconds")
         .groupBy(sf.window("_arrival", "5 seconds"), "query")
-        .agg(ps.mean("value"), ps.count(), ps.sic(), sf.max("digest"))
+        .agg(
+            pf.avg("value").alias("mean"),
+            pf.count("*").alias("count"),
+            pf.sic(),
+            sf.max("digest"),
+        )
     )
 
 

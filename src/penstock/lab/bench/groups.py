@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from penstock import functions as pf
 from penstock.lab.bench import harness as h
-from penstock.spark import aggregates as ps
 from penstock.windows.concept import Concept
 
 GROUPS = 1_000_000
@@ -103,7 +103,7 @@ def _job(stream: DataFrame, window: float) -> DataFrame:
         _many(h.matched(stream))
         .withWatermark("_arrival", "0 seconds")
         .groupBy(sf.window("_arrival", f"{window} seconds"), "group")
-        .agg(ps.count(), ps.sic(), sf.min("distance").alias("distance"))
+        .agg(pf.count("*").alias("count"), pf.sic(), sf.min("distance").alias("distance"))
     )
 
 

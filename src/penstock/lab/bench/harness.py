@@ -19,10 +19,10 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock import functions as pf
 from penstock.core.types import Floats, Plan, Stratum
 from penstock.sources.replay import replay
 from penstock.sources.schedule import SECOND, Schedule
-from penstock.spark import aggregates as ps
 from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
@@ -217,7 +217,12 @@ def windowed(stream: DataFrame, *more: Column, bounds: bool = False) -> DataFram
     return (
         stream.withWatermark("_arrival", "0 seconds")
         .groupBy(sf.window("_arrival", "5 seconds"), "key")
-        .agg(ps.mean("value", bounds=bounds), ps.count(bounds=bounds), ps.sic(), *more)
+        .agg(
+            pf.avg("value", bounds=bounds).alias("mean"),
+            pf.count("*", bounds=bounds).alias("count"),
+            pf.sic(),
+            *more,
+        )
     )
 
 

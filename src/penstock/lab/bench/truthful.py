@@ -7,12 +7,12 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from penstock import functions as pf
 from penstock.core.account import Account
 from penstock.core.types import Count, Plan, Strata, Stratum
 from penstock.lab.bench import harness as h
 from penstock.sources.generators import Keyed
 from penstock.sources.replay import replay
-from penstock.spark import aggregates as ps
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
 
@@ -145,9 +145,9 @@ def run_coverage(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             timed.withWatermark("_arrival", "0 seconds")
             .groupBy(sf.window("_arrival", "2 seconds"), "key")
             .agg(
-                ps.mean("value", bounds=bounds),
-                ps.sum("value", bounds=bounds),
-                ps.count(bounds=bounds),
+                pf.avg("value", bounds=bounds).alias("mean"),
+                pf.sum("value", bounds=bounds).alias("sum"),
+                pf.count("*", bounds=bounds).alias("count"),
             )
         )
 
