@@ -22,6 +22,13 @@ pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks every test that uses the session, so that ``make quick`` can leave it out."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-import penstock.spark as ps
+import penstock as ps
 from penstock import functions as pf
 from penstock.core.types import Stratum
 from penstock.errors import PenstockError

@@ -106,7 +106,7 @@ def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
     assert report["kept"] == len(rows)
     assert 0.1 < report["shed_share"] < 1.0
     assert report["mean_wait_ms"] < 400
-    guard = next(iter(site._guards))
+    guard = next(iter(site.guards))
     keys = spark.createDataFrame([(kind,) for kind in COSTS], ["kind"])
     prints = keys.select("kind", sf.xxhash64("kind").alias("print")).collect()
     _plausible({row["kind"]: guard.cost_of(row["print"]) for row in prints})

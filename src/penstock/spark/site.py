@@ -111,9 +111,10 @@ class Site:
             terms=arguments.terms(terms),
         )
         self._engine.install()
-        self._guards = Guards(self._engine)
+        self.guards = Guards(self._engine)
+        """The guards that it has made."""
         saved = SavedState(arguments.directory(directory))
-        self._loop = Loop(self._engine, settings, saved, self._guards, controller)
+        self._loop = Loop(self._engine, settings, saved, self.guards, controller)
 
     # --- what a program calls -----------------------------------------------------------------
 
@@ -194,7 +195,7 @@ class Site:
         function raises, the query fails, or, with ``on_error="skip"``, the guard leaves the tuple
         out and counts it.
         """
-        return self._guards.add(
+        return self.guards.add(
             stream,
             function,
             guard_arguments.gates_before(stream, self._loop.gates_in),
@@ -256,7 +257,7 @@ class Site:
         for query in mine:
             query.stop()
         self._loop.close()
-        self._guards.close()
+        self.guards.close()
 
     def __enter__(self) -> Self:
         return self

@@ -232,10 +232,10 @@ def _guarded(
 ) -> tuple[Guard, dict[str, Any]]:
     """Returns what a guard did in the second half of its run, when all is warm."""
     with h.gated_site(spark) as site:
-        guarded = site._guards.add(
+        guarded = site.guards.add(
             stream, function, (), key=key, wait=wait, arrival="_arrival", make=make
         )
-        (guard,) = site._guards
+        (guard,) = site.guards
         if "cost" in guarded.columns:  # what the tuples are to take, so that one sees what they do
             guarded = guarded.observe("asked", sf.sum("cost").alias("seconds"))
         reports: list[dict[str, Any]] = []

@@ -155,7 +155,7 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
         gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
         gates = list(site.gates.values()) if knows == "learnt costs" else []
         # the guard itself sheds nothing here: it only says what tuples cost
-        guarded = site._guards.add(gated, work, gates, key="query", wait="1h", inputs=["query"])
+        guarded = site.guards.add(gated, work, gates, key="query", wait="1h", inputs=["query"])
         query = h.run_for(
             lambda directory: site.start(h.sink(guarded, directory), name="both"),
             seconds,

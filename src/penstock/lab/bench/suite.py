@@ -27,6 +27,7 @@ from penstock.lab.bench import (
     latency_held,
     transparent,
     truthful,
+    wire_cost,
 )
 
 BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
@@ -39,6 +40,7 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
     "truthful": truthful.run,
     "coverage": truthful.run_coverage,
     "groups": groups.run,
+    "wire": wire_cost.run,
     "guard-classes": guard.run_classes,
     "guard-measured": guard.run_measured,
     "guard-fair": guard_fair.run,
