@@ -1,4 +1,4 @@
-.PHONY: help setup test oldest lint demo lock clean
+.PHONY: help setup quick test oldest lint demo lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -13,9 +13,12 @@ lint: setup  ## formatting, lint and types
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 
-test: lint  ## everything that has to hold
+quick: lint  ## the inner loop: all that needs no Spark, with fewer examples a property
+	.venv/bin/pytest -m "not spark and not alone" -n 2 --dist worksteal --hypothesis-profile=quick
+
+test: lint  ## everything that has to hold; Spark's tests wait a lot, so four run side by side
 	.venv/bin/pytest -m alone
-	.venv/bin/pytest -m "not alone" -n 2 --dist worksteal
+	.venv/bin/pytest -m "not alone" -n 4 --dist worksteal
 
 oldest:  ## the Spark tests on the oldest Spark that is supported
 	scripts/oldest.sh

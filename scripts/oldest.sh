@@ -5,8 +5,8 @@ cd "$(dirname "$0")/.."
 version=$(sed -n 's/.*"pyspark>=\([0-9.]*\),.*/\1/p' pyproject.toml | head -1)
 [ -x .venv-oldest/bin/python ] || "${PYTHON:-python3}" -m venv .venv-oldest
 pip() { .venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check "$@"; }
-pip "pyspark==$version.*" hatchling editables
-pip --no-build-isolation -e '.[spark,experiments]' "pyspark==$version.*" \
+pip "pyspark==$version" hatchling editables
+pip --no-build-isolation -e '.[spark,experiments]' "pyspark==$version" \
     pytest pytest-timeout pytest-xdist hypothesis
 .venv-oldest/bin/python -c 'import pyspark; print("Spark", pyspark.__version__)'
 .venv-oldest/bin/python -m pytest tests/spark

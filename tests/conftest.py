@@ -15,8 +15,11 @@ from pyspark.sql import SparkSession
 
 from tests.spark.support import QUICK
 
-hypothesis_settings.register_profile("penstock", max_examples=1000, deadline=None, derandomize=True)
-hypothesis_settings.load_profile("penstock")
+for profile, examples in (("thorough", 1000), ("quick", 100)):
+    hypothesis_settings.register_profile(
+        profile, max_examples=examples, deadline=None, derandomize=True
+    )
+hypothesis_settings.load_profile("thorough")
 
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")

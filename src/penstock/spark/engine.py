@@ -149,7 +149,7 @@ class Engine:
         start_callbacks: Any = java_gateway.ensure_callback_server_started
         start_callbacks(self._context._gateway)
         if JAR.as_uri() not in _installed.get(self._context.applicationId, ""):
-            self.spark.sql(f"ADD JAR '{JAR}'")
+            self.spark.sql(f"ADD JAR '{JAR.as_uri()}'")
             _installed[self._context.applicationId] = JAR.as_uri()
         self.spark.conf.set(f"spark.sql.catalog.{CATALOG}", "io.penstock.PlanCatalog")
 
