@@ -22,7 +22,7 @@ from tests.architecture import (
 
 SPARK = ("pyspark", "py4j", "penstock.spark")
 CLOCKS_AND_LUCK = ("time", "datetime", "random", "secrets", "sched", "calendar")
-INPUT_AND_OUTPUT = (
+INPUT_AND_OUTPUT = (  # a lock is neither, so that threading is not among them
     "asyncio",
     "concurrent",
     "http",
@@ -41,7 +41,6 @@ INPUT_AND_OUTPUT = (
     "subprocess",
     "sys",
     "tempfile",
-    "threading",
     "urllib",
     "yaml",
 )

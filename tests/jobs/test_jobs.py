@@ -283,7 +283,7 @@ def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
     assert told.keys() == {"queries", "site", "ledger_balanced"}
     (trips,) = told["queries"]
     assert trips.keys() == {
-        "id", "arrived", "admitted", "shed", "sic", "latency_ms", "batches"
+        "id", "arrived", "admitted", "shed", "lost_in_guards", "sic", "latency_ms", "batches"
     }  # fmt: skip
     assert trips["latency_ms"].keys() == {"p50", "p95", "p99"}
     assert told["site"].keys() == {"capacity", "utilisation", "jain"}

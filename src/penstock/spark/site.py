@@ -74,6 +74,7 @@ class Site:
 
     Examples
     --------
+    >>> import time
     >>> from penstock import Site, functions as sf
     >>> site = Site(spark, interval="100 milliseconds", latency="60 seconds")
     >>> source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
