@@ -324,3 +324,17 @@ def test_a_gated_frame_can_be_explained(
     with ps.Site(spark) as site:
         numbers(spark).transform(site.gate, query="q", id="n").explain()
     assert "CollectMetrics penstock_gate" in capsys.readouterr().out
+
+
+def test_a_spark_that_folds_no_constants_is_told_so(spark: SparkSession) -> None:
+    """The plan's functions are for the driver; on an executor they fail and name the setting."""
+    excluded = "spark.sql.optimizer.excludedRules"
+    spark.conf.set(excluded, "org.apache.spark.sql.catalyst.optimizer.ConstantFolding")
+    try:
+        with ps.Site(spark) as site:
+            gated = numbers(spark).transform(site.gate, query="q", id="n")
+            query = gated.writeStream.format("noop").start()
+            wait_until(lambda: query.exception() is not None, what="the refusal")
+            assert "ConstantFolding must not be excluded" in str(query.exception())
+    finally:
+        spark.conf.unset(excluded)

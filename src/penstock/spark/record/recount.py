@@ -9,6 +9,7 @@ They count what they counted then, since a decision is a function of tuple and p
 """
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -32,7 +33,17 @@ class GatePlan:
     """What one gate was told, and the strata that it knew then, by ordinal."""
 
     shipment: Shipment
-    fingerprints: Mapping[Stratum, int]
+    packed_strata: bytes
+    """Pickled once for many batches, as the strata of a table seldom change."""
+
+    @classmethod
+    def pack(cls, fingerprints: Mapping[Stratum, int]) -> bytes:
+        return pickle.dumps(dict(fingerprints), protocol=pickle.HIGHEST_PROTOCOL)
+
+    @property
+    def fingerprints(self) -> Mapping[Stratum, int]:
+        known: dict[Stratum, int] = pickle.loads(self.packed_strata)
+        return known
 
 
 @dataclass

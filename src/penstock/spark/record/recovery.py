@@ -30,6 +30,8 @@ class Recovery:
         """By query: what was in force when the driver died; each is used once."""
         self._planned: dict[str, BatchPlan] = {}
         self._recounting: dict[str, Shipment] = {}
+        self._packed_strata: dict[str, tuple[int | None, bytes]] = {}
+        """By gate: the number of the table that was packed last, and its strata."""
 
     @property
     def is_recounting(self) -> bool:
@@ -75,10 +77,17 @@ class Recovery:
         planned = self._planned.get(stream.name)
         if planned is None or planned.batch != stream.planned:
             planned = self._planned[stream.name] = BatchPlan(stream.id, stream.planned)
-        _, strata = gate.strata.listed(shipment.version)
-        known = {stratum: gate.strata.fingerprints[stratum] for stratum in strata}
-        planned.gates[stream.gates.index(gate)] = GatePlan(shipment, known)
+        planned.gates[stream.gates.index(gate)] = GatePlan(shipment, self._packed(gate, shipment))
         self._saved.remember("plan", planned, of=stream.name)
+
+    def _packed(self, gate: Gate, shipment: Shipment) -> bytes:
+        """The strata of a shipment's table, packed again only when the table has changed."""
+        number, packed = self._packed_strata.get(gate.name, (None, b""))
+        if number != shipment.table.number:
+            _, strata = gate.strata.listed(shipment.version)
+            packed = GatePlan.pack({s: gate.strata.fingerprints[s] for s in strata})
+            self._packed_strata[gate.name] = shipment.table.number, packed
+        return packed
 
     def _catch_up(
         self, stream: SparkQuery, before: BatchPlan | None, frames: Mapping[str, DataFrame]
