@@ -1,6 +1,6 @@
 """Weighted aggregates as formulas, written once for Spark's columns and for SQL.
 
-An *algebra* builds expressions: ``penstock.spark.aggregates`` gives one whose expressions are
+An *algebra* builds expressions: ``penstock.spark.weighted_columns`` gives one whose expressions are
 Spark columns, ``penstock.sql`` one whose expressions are nodes of a parsed query. The arithmetic
 is that of ``tests.reference.estimate``, the oracle in the tests: ``w`` is one over the rate, null
 where a tuple does not count; ``Σ w(w-1) f²`` is the variance of ``Σ w f`` for any influence f.

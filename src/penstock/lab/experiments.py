@@ -6,7 +6,7 @@ from pkgutil import walk_packages
 from penstock import lab
 from penstock.errors import PenstockError
 from penstock.hints import hint
-from penstock.lab.report import Experiment
+from penstock.lab.result import Experiment
 
 __all__ = ["Experiment", "available", "get"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from penstock.cli.terminal import progress_bar
 from penstock.lab.experiments import available, get
-from penstock.lab.report import page, publish
+from penstock.lab.result import page, publish
 
 
 def listing() -> str:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.core.fairness import Spread
-from penstock.lab.report import Say
+from penstock.lab.result import Say
 from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.scenario import Scenario
 from penstock.sim.simulation import Simulation

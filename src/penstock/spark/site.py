@@ -160,7 +160,7 @@ class Site:
             identity=arguments.identity(id, columns),
         )
         terms = concept or self.settings.concepts.get(keys.others.query)
-        most = arguments.strata_limit(max_strata)
+        most = arguments.whole_number("max_strata", max_strata, "10_000")
         gate = Gate(
             f"penstock_gate_{next(_gate_numbers)}",
             keys,

@@ -30,7 +30,7 @@ from penstock.core.settings import Settings
 from penstock.core.state import StreamState
 from penstock.core.types import Upcoming
 from penstock.lab.bench import harness as h
-from penstock.lab.bench.guard import busy
+from penstock.lab.bench.guard_latency import busy
 from penstock.lab.bench.guard_rivals import CORES
 from penstock.spark.site import Site
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.lab.bench import harness as h
-from penstock.lab.bench.guard import KEYS
+from penstock.lab.bench.guard_latency import KEYS
 from penstock.lab.bench.turns import TurnPlan, in_turns
 
 BATCH_ROWS = 50_000

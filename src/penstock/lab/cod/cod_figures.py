@@ -23,7 +23,7 @@ from penstock.lab.cod.scores import joined_errors, score
 from penstock.lab.cod.trial import one_pass
 from penstock.lab.cod.two_pass import as_before, uniform
 from penstock.lab.cod.window_latency import SHARE, WAYS, latencies
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.plots import Line, Plot
 from penstock.windows.concept import Concept
 

@@ -1,9 +1,7 @@
 """The streams that CoD is tried on: real ones where they are at hand, made-up ones elsewhere."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +9,7 @@ import pandas as pd
 from penstock.core.types import Floats, Ints
 from penstock.lab.cod.drifting import DriftingStream
 from penstock.lab.cod.recorded import WindowedStream
+from penstock.lab.data_files import data_file
 
 DAY, MINUTES_5 = 86_400.0, 300.0
 SHIFT = 60.0
@@ -30,14 +29,10 @@ class Case:
 
     def stream(self, windows: int) -> tuple[WindowedStream, bool]:
         """About so many windows, and whether they are real."""
-        path = directory() / self.file
-        if path.exists():
+        path = data_file(self.file)
+        if path is not None:
             return self.load(pd.read_parquet(path), min(windows, self.windows)), True
         return self.stand_in.stream(windows), False
-
-
-def directory() -> Path:
-    return Path(os.environ.get("PENSTOCK_DATA", "../shared/data"))
 
 
 def _flights(*keys: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
@@ -128,8 +123,8 @@ def concept_of(stream: WindowedStream, window: slice) -> Floats:
 
 def departures_and_arrivals(windows: int) -> WindowedStream:
     """Two streams that share keys: flights by origin and by destination, a day, or a stand-in."""
-    path = directory() / FLIGHTS
-    if path.exists():
+    path = data_file(FLIGHTS)
+    if path is not None:
         table = pd.read_parquet(path)
         begin = table["date"].iloc[0].floor("D")
         time = (table["date"] - begin).dt.total_seconds().to_numpy()

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.lab.cod.compare import Compared, at_equal_volume
 from penstock.lab.cod.data import CLASS, ORIGIN, USER
 from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.spark.site import Site
 from penstock.windows.concept import Concept
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from penstock.lab.cod.recorded import WindowedStream
-from penstock.spark.window_processor import Manager
+from penstock.spark.window_processor import WindowProcessor
 from penstock.windows.buffer import Buffer
 from penstock.windows.sampling import shedder
 
@@ -53,6 +53,8 @@ def _buffer(stream: WindowedStream, window: slice, shard: int, shards: int) -> B
 
 def _millis(stream: WindowedStream, buffer: Buffer, way: str) -> float:
     length, columns = stream.length, ("x", "t")
-    manager = Manager(middle, shedder(way, SHARE), length, length, None, columns, ("middle",))
-    result = manager.process(buffer, stream.length)
+    processor = WindowProcessor(
+        middle, shedder(way, SHARE), length, length, None, columns, ("middle",)
+    )
+    result = processor.process(buffer, stream.length)
     return float(result["millis"].iloc[0]) if len(result) else 0.0

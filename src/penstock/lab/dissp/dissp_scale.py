@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
     SeededRuns,
     StudyScale,

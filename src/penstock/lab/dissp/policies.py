@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import RunSummary, SeededRuns, StudyScale, federation, sweep
 from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario

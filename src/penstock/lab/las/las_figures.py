@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from penstock.lab.las import claims, phases, sweeps, theorem
 from penstock.lab.las.measure import FigureScale
-from penstock.lab.report import Result, Say
+from penstock.lab.result import Result, Say
 
 
 class LoadAwareShedding:

@@ -6,7 +6,7 @@ from penstock.core.types import Floats
 from penstock.lab.las.fleet import Outcomes, simulate_fleet
 from penstock.lab.las.measure import FLEETS, FigureScale
 from penstock.lab.las.streams import PHASE, TUPLES, seven_phases
-from penstock.lab.report import Cell, Result, ResultTable
+from penstock.lab.result import Cell, Result, ResultTable
 from penstock.plots import Line, Plot
 
 NAMES = "ABCDEFG"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock.lab.las.measure import FLEETS, FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.plots import Line, Plot
 
 UNDER = tuple(n / 100 for n in range(90, -20, -10))

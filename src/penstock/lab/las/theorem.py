@@ -5,7 +5,7 @@ import numpy as np
 from penstock.core.types import Floats
 from penstock.guard.hashes import Hashes, fingerprints
 from penstock.lab.las.measure import FigureScale
-from penstock.lab.report import Result, ResultTable
+from penstock.lab.result import Result, ResultTable
 
 K, N, VALUES, ROWS = 55, 4096, 64, 10
 

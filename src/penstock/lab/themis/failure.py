@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.core.fairness import jain
 from penstock.core.types import Bools, Floats
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import StudyScale, federation
 from penstock.plots import Line, Plot
 from penstock.sim.deployment import Deployment

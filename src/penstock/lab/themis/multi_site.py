@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
     COMPLEX,
     RunSummary,

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.core.fairness import jain
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
     RATE,
     SeededRuns,

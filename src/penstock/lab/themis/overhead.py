@@ -3,7 +3,7 @@
 import time
 from typing import ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import StudyScale, federation
 from penstock.sim.scenario import Scenario
 from penstock.sim.simulation import Simulation

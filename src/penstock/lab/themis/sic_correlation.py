@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from penstock.core.fairness import kendall_top_k
 from penstock.jobs.results import answer
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.themis.sic_streams import (
     SYNTHETIC,
     VALUES,

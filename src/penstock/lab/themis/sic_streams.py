@@ -4,7 +4,6 @@ Every window is a unit of its own, so all data sets and all rates stand one afte
 time, and one query answers them together.
 """
 
-import os
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from penstock import arrow as pa
 from penstock.core.types import Floats
+from penstock.lab.data_files import data_file
 from penstock.sources.generators import DISTRIBUTIONS, draw
 
 SYNTHETIC = (*DISTRIBUTIONS, "mixed")
@@ -83,9 +83,9 @@ class PlanetLab:
 
     @classmethod
     def find(cls) -> "PlanetLab | None":
-        """The trace is no part of Penstock; it is used where it lies."""
-        path = Path(os.environ.get("PENSTOCK_DATA", "../shared/data")) / PLANETLAB
-        if not path.exists():
+        """Reads the trace, which is no part of Penstock; returns None where it is missing."""
+        path = data_file(PLANETLAB)
+        if path is None:
             return None
         table = import_module("pyarrow.parquet").read_table(path)
         times = np.asarray(table.column("ts").cast(pa.int64()).to_numpy())

@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.core.fairness import jain
 from penstock.core.types import Floats
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import RATE, SOURCES, StudyScale
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.lab.themis.utility_programs import log_utility, output_rates, weighted_throughput

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import StudyScale, federation, jain_of, mean_of, sweep
 from penstock.sim.scenario import Scenario
 

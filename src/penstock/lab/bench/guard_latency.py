@@ -13,7 +13,6 @@ All of them run for equally long. A straw man's queue grows for as long as it wo
 that compares it depends on that length; the paper's run took over an hour.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -31,11 +30,14 @@ from penstock.guard.admission import Function
 from penstock.guard.task import MakeAdmission, with_costs
 from penstock.lab.bench import harness as h
 from penstock.lab.bench.guard_rivals import CORES, AdmittedSoFar, ExactCosts, StrawManAdmission
+from penstock.lab.data_files import data_file
 from penstock.sources.generators import Readings
 from penstock.sources.replay import replay
 from penstock.spark.guard_driver import Guard
 
 Value = TypeVar("Value")
+REQUESTS = "alibaba_genai_requests_2024.parquet"
+"""The file of execution times that were measured."""
 KEYS = 500
 CLASS_SECONDS = (0.001, 0.005, 0.025)
 """Seconds of work for others, politicians and media."""
@@ -128,9 +130,8 @@ def _measured(spark: SparkSession, path: Path, requests: Any, seconds: float) ->
 def _requests() -> tuple[Any, str]:
     """Returns requests of 8 ms on average, at most 150; made up where the file is missing."""
     pandas: Any = import_module("pandas")
-    given = Path(os.environ.get("PENSTOCK_DATA", "../shared/data"))
-    file = given / "alibaba_genai_requests_2024.parquet"
-    if file.exists():
+    file = data_file(REQUESTS)
+    if file is not None:
         table = pandas.read_parquet(file).dropna(subset=["exec_time_seconds"])
         table = table.sort_values("gmt_create")
         models, times = table["checkpoint_model_version_id"], table["exec_time_seconds"]
@@ -141,7 +142,7 @@ def _requests() -> tuple[Any, str]:
         times = pandas.Series(rng.lognormal(0, 1, 80)[picks] * rng.lognormal(0, 0.3, picks.size))
     cost = np.clip(times.to_numpy() * (0.008 / times.mean()), 1e-5, 0.15).round(5)
     frame = pandas.DataFrame({"model": models.fillna("none").to_numpy(), "cost": cost})
-    return frame, file.name if file.exists() else "made up"
+    return frame, "made up" if file is None else file.name
 
 
 def _estimates(
