@@ -1,4 +1,4 @@
-"""What cannot be answered from a part of the tuples, or not by Spark on a stream, and why."""
+"""Refuses what a part of the tuples cannot answer, or what Spark cannot run on a stream."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ NODES: dict[type[exp.Expr], str] = {
 
 
 def refuse(tree: exp.Query, sources: Mapping[str, Source]) -> list[str]:
-    """Raises with the reason, or gives the sources that the query reads."""
+    """Returns the sources that the query reads, or raises an error with the reason."""
     for node in tree.walk():
         _node(node)
     _endings(tree)
@@ -77,7 +77,7 @@ def _is_all(group: exp.Group) -> bool:
 
 
 def _endings(tree: exp.Query) -> None:
-    """ORDER BY and LIMIT are of the result, not of a part of the query."""
+    """Refuses ORDER BY and LIMIT in a part of the query."""
     for node in tree.find_all(exp.Order, exp.Limit):
         if node.parent is not tree:
             raise SqlError(
@@ -99,7 +99,7 @@ def _joins(select: exp.Select, sources: Mapping[str, Source]) -> None:
 
 
 def _windows(select: exp.Select, sources: Mapping[str, Source]) -> None:
-    """A window over a column without a watermark would never close."""
+    """Refuses a window over a column without a watermark, which would never close."""
     tables = [item for item in inputs(select) if isinstance(item, exp.Table)]
     times = {
         item.alias_or_name.lower(): source.time

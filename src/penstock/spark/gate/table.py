@@ -1,4 +1,4 @@
-"""A hash table in arrays, which native expressions can look a stratum up in.
+"""Holds strata in a hash table made of arrays, in which native expressions can look them up.
 
 Spark's own maps are searched from end to end, and a join costs a job a batch. Cuckoo hashing
 (Pagh and Rodler, 2001) puts each key into one of two places that its hash names, so a look-up is
@@ -25,7 +25,7 @@ MOST_PLACES = 64
 
 @dataclass(frozen=True)
 class Table:
-    """``keys[p]`` and ``ordinals[p]`` for place p; place 0, like any free place, is nobody's."""
+    """Holds ``keys[p]`` and ``ordinals[p]`` for each place p; place 0 and free places hold none."""
 
     mask: int
     """Both places of a key k: ``(k & mask) + 1`` and ``((k >>> 32) & mask) + 1``."""
@@ -36,7 +36,7 @@ class Table:
 
     @classmethod
     def of(cls, keys: Ints) -> "Table":
-        """Key i gets ordinal i + 1. Keys must differ."""
+        """Makes a table in which key i has ordinal i + 1; keys must differ."""
         if np.unique(keys).size != keys.size:
             raise ValueError("two strata have the same fingerprint")
         size = 8
@@ -55,7 +55,7 @@ class Table:
         return cls(size - 1, table_keys, ordinals, int.from_bytes(digest, signed=True))
 
     def find(self, key: int) -> int:
-        """As the gate does it; for tests."""
+        """Returns the ordinal of a key as the gate finds it, 0 for none; only tests call it."""
         unsigned = key & (2**64 - 1)
         for place in ((unsigned & self.mask) + 1, ((unsigned >> 32) & self.mask) + 1):
             if self.keys[place] == key:
@@ -63,7 +63,7 @@ class Table:
         return 0
 
     def by_place(self, values: Values) -> Values:
-        """Values given by ordinal, with that of nobody first, as the gate reads them."""
+        """Returns by place what is given by ordinal, where ordinal 0 stands for no stratum."""
         return values[self.ordinals]
 
 
