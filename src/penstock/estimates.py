@@ -33,7 +33,9 @@ class Term(Protocol):
 
 E = TypeVar("E", bound=Term)
 Polynomial = Mapping[tuple[int, int], E | None]
-"""In x and y: coefficients by powers; None is 1."""
+"""The coefficients of a polynomial in x and y by powers; None is 1."""
+FREQUENCY_PER_WEIGHT = 1024.0
+"""Spark's percentile takes whole frequencies, so a weight is rounded to one part in so many."""
 
 
 class Algebra(Protocol[E]):
@@ -66,7 +68,7 @@ def student(z: float, doubt: E) -> E:
 def bounds(algebra: Algebra[E], found: Weighted[E], confidence: float) -> tuple[E, E]:
     """Returns the interval that holds the truth with this confidence."""
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is a share such as 0.95, not {confidence}")
+        raise ValueError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
     if found.variance is None or found.doubt is None:
         raise ValueError("no sound interval is known for this aggregate")
     spread = algebra.call("greatest", found.variance, algebra.literal(0.0))
@@ -147,10 +149,6 @@ def correlation(f: Algebra[E], x: E, y: E, w: E) -> Weighted[E]:
     return Weighted(_whole(f, w, f.call("corr", x, y), clipped))
 
 
-FREQUENCY = 1024.0
-"""Spark counts whole occurrences only; weights are kept to one part in so many."""
-
-
 def percentile(
     f: Algebra[E], name: str, x: E, w: E, *arguments: E, frequency: E | None = None
 ) -> Weighted[E]:
@@ -167,7 +165,7 @@ def percentile(
 
 def weighted_percentile(f: Algebra[E], x: E, w: E, share: E, frequency: E | None = None) -> E:
     """Returns the exact percentile, a double, with each value as often as its weight says."""
-    times = f.call("bigint", f.call("round", w * FREQUENCY))
+    times = f.call("bigint", f.call("round", w * FREQUENCY_PER_WEIGHT))
     if frequency is not None:
         times = times * frequency
     return f.call("percentile", x, share, times)

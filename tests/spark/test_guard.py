@@ -163,7 +163,7 @@ def test_costs_reach_the_controller_by_stratum(
 def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     stream = _stream(spark, tmp_path, 1, 3)
     wrong: list[tuple[str, Callable[[], DataFrame]]] = [
-        ("key: at least one column", lambda: site.guard(stream, doubled, key=[], wait="1s")),
+        ("key must be at least one column", lambda: site.guard(stream, doubled, key=[], wait="1s")),
         (
             "must be a plain Python function of a row",
             lambda: site.guard(stream, None, key="kind", wait="1s"),  # type: ignore[arg-type]

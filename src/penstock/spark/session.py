@@ -16,12 +16,13 @@ from pyspark.sql import SparkSession
 from penstock.errors import PenstockError
 from penstock.spark.engine import launch, shut_down
 
-MOST_CORES = 4
+MOST_LOCAL_CORES = 4
+"""The cores that a command uses at most, so that it leaves some of a large machine free."""
 
 
 def cores() -> int:
     """Returns how many cores a session of its own uses."""
-    return min(len(os.sched_getaffinity(0)), MOST_CORES)
+    return min(len(os.sched_getaffinity(0)), MOST_LOCAL_CORES)
 
 
 def check_java() -> None:

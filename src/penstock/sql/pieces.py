@@ -8,7 +8,8 @@ from penstock.sql.aggregates import call, estimate, filtered, is_aggregate, is_d
 from penstock.sql.grammar import SqlError, text
 from penstock.sql.relations import Relation
 
-ATOM = "_part_"
+ATOM_PREFIX = "_part_"
+"""Begins the names of columns that hold one aggregate each."""
 
 
 def has_aggregates(select: exp.Select) -> bool:
@@ -74,7 +75,7 @@ def atoms_of(items: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
             return node
         key = text(node)
         if key not in names:
-            names[key] = f"{ATOM}{len(names)}"
+            names[key] = f"{ATOM_PREFIX}{len(names)}"
             atoms.append(exp.alias_(node.copy(), names[key]))
         return exp.column(names[key])
 

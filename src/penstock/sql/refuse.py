@@ -8,13 +8,13 @@ from penstock.sql.aggregates import NO_FORM, WEIGHTED, is_distinct, name_of
 from penstock.sql.grammar import SqlError, text
 from penstock.sql.relations import MARKS, Source, by_name, inputs
 
-PARTNER = "a tuple whose partner was shed would look as if it had none"
-NODES: dict[type[exp.Expr], str] = {
+PARTNER_SHED = "a tuple whose partner was shed would look as if it had none"
+REFUSED_NODES: dict[type[exp.Expr], str] = {
     exp.Window: "OVER: Spark has no window functions on a stream; use GROUP BY window(...)",
     exp.Distinct: "SELECT DISTINCT: on a stream it never forgets a value; use GROUP BY window(...)",
-    exp.Intersect: f"INTERSECT: {PARTNER}",
-    exp.Except: f"EXCEPT: {PARTNER}",
-    exp.Exists: f"EXISTS: {PARTNER}; use JOIN",
+    exp.Intersect: f"INTERSECT: {PARTNER_SHED}",
+    exp.Except: f"EXCEPT: {PARTNER_SHED}",
+    exp.Exists: f"EXISTS: {PARTNER_SHED}; use JOIN",
     exp.Pivot: "PIVOT: use aggregates with FILTER (WHERE ...)",
     exp.TableSample: "TABLESAMPLE: the gate samples already",
     exp.WithinGroup: "WITHIN GROUP: has no weighted form; use percentile_approx",
@@ -47,13 +47,13 @@ def refuse(tree: exp.Query, sources: Mapping[str, Source]) -> list[str]:
 
 
 def _node(node: exp.Expr) -> None:
-    reason = NODES.get(type(node))
+    reason = REFUSED_NODES.get(type(node))
     if isinstance(node, exp.Distinct) and not isinstance(node.parent, exp.Select):
         reason = None
     if isinstance(node, exp.Union) and node.args.get("distinct"):
         reason = "UNION: on a stream it never forgets a row; use UNION ALL"
     if isinstance(node, exp.In) and node.args.get("query"):
-        reason = f"IN (SELECT ...): {PARTNER}; use JOIN"
+        reason = f"IN (SELECT ...): {PARTNER_SHED}; use JOIN"
     if isinstance(node, exp.Subquery) and not isinstance(
         node.parent, exp.From | exp.Join | exp.Union | exp.CTE | exp.Subquery | None
     ):
@@ -95,7 +95,7 @@ def _joins(select: exp.Select, sources: Mapping[str, Source]) -> None:
         )
         kind = f"{join.side} {join.kind}".strip().upper()
         if kind not in ("", "INNER", "CROSS") and not (static and kind in ("LEFT", "LEFT OUTER")):
-            raise SqlError(f"{kind} JOIN: {PARTNER}")
+            raise SqlError(f"{kind} JOIN: {PARTNER_SHED}")
 
 
 def _windows(select: exp.Select, sources: Mapping[str, Source]) -> None:

@@ -47,7 +47,7 @@ from penstock.sql.pieces import (
 from penstock.sql.refuse import refuse
 from penstock.sql.relations import Relation, Source, by_name, inputs
 
-LOW, HIGH = "_low", "_high"
+LOW_SUFFIX, HIGH_SUFFIX = "_low", "_high"
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class _Rewriting:
         scope = all_of(condition, own)
         return [
             exp.alias_(filtered(end.node, scope), name + suffix, quoted=True)
-            for end, suffix in ((low, LOW), (high, HIGH))
+            for end, suffix in ((low, LOW_SUFFIX), (high, HIGH_SUFFIX))
         ]
 
     def _weighed(self, tree: exp.Expr, marked: Relation, condition: exp.Expr | None) -> exp.Expr:

@@ -49,7 +49,7 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
 def run_benches(names: list[str], seconds: float, directory: Path | None) -> bool:
     """Runs them one after another in one session; whether everything holds."""
     if not 0 < seconds < float("inf"):
-        raise PenstockError(f"--seconds: a length such as 90, not {seconds:g}")
+        raise PenstockError(f"--seconds must be above 0, such as 90; got {seconds:g}")
     with harness.bench_session() as spark:
         good = [_run(spark, name, seconds, directory) for name in names]
     return all(good)

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.core.types import Count, Plan, Strata, Stratum, Tally
 from penstock.spark.gate.keys import SEPARATOR, Keys
 from penstock.spark.gate.strata import KnownStrata
-from penstock.spark.gate.window_metrics import MOST_VALUES, newest, values_of
+from penstock.spark.gate.window_metrics import VALUES_PER_BATCH, newest, values_of
 from penstock.spark.gate.wire import Shipment, thresholds
 from penstock.windows.concept import Concept
 
@@ -67,7 +67,7 @@ class PlanCodec:
             self._rates[plan.version] = dict(zip(strata, rates.tolist(), strict=True))
             self._rates = dict(list(self._rates.items())[-PLANS_REMEMBERED:])
         unknown = float(sic[0]) if self._keys.same_value and sic.size else plan.default_sic
-        look = min(1.0, MOST_VALUES / max(self._admitted, 1))
+        look = min(1.0, VALUES_PER_BATCH / max(self._admitted, 1))
         return Shipment(
             version=plan.version,
             open=plan.open and not counting and self._concept is None,

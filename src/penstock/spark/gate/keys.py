@@ -12,13 +12,13 @@ from pyspark.sql import functions as sf
 from penstock.core.types import OTHER_GROUPS, Stratum
 
 SEPARATOR = "\x1f"
-SALT = 0x5EED
-"""So that decisions do not follow from hashes that the job itself may use."""
+HASH_SALT = 0x5EED
+"""Keeps the gate's decisions independent of hashes that the job itself may use."""
 
 
 def salt_of(source: str) -> int:
     """Returns the salt of a stream's hashes, a Java int made of the stream's name."""
-    return SALT ^ (crc32(source.encode()) >> 1)
+    return HASH_SALT ^ (crc32(source.encode()) >> 1)
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ import numpy as np
 from penstock.core.types import Floats, Ints
 
 Values = TypeVar("Values", Ints, Floats)
-NOT_IN_PLACE_1 = 2**32 + 1
-"""Free places hold 0, a key that only place 1 could hold; and place 1 this one, of place 2."""
+KEY_NOT_IN_PLACE_1 = 2**32 + 1
+"""A free place holds key 0, which belongs into place 1; a free place 1 holds this key instead."""
 
-LONGEST_WALK = 64
-"""Evictions after which the table is taken to be too small."""
-MOST_PLACES = 64
-"""Times the usual size, after which keys are no hashes and a larger table would not help."""
+MOST_EVICTIONS = 64
+"""After this many evictions for one key, the table counts as too small."""
+LARGEST_GROWTH_FACTOR = 64
+"""A table of this many times the usual size would not help keys that are no hashes."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class Table:
         size = 8
         while size < 2.6 * keys.size:
             size *= 2
-        largest = MOST_PLACES * size
+        largest = LARGEST_GROWTH_FACTOR * size
         while (places := _placed(keys, size)) is None:
             size *= 2
             if size > largest:
                 raise ValueError("the fingerprints of three strata are too much alike for a table")
         table_keys, ordinals = np.zeros((2, size + 1), dtype=np.int64)
-        table_keys[1] = NOT_IN_PLACE_1
+        table_keys[1] = KEY_NOT_IN_PLACE_1
         table_keys[places] = keys
         ordinals[places] = np.arange(1, keys.size + 1)
         digest = blake2b(table_keys.tobytes(), digest_size=8).digest()
@@ -74,7 +74,7 @@ def _placed(keys: Ints, size: int) -> Ints | None:
     owner = [-1] * (size + 1)
     for newcomer in range(len(first)):
         guest, place = newcomer, first[newcomer]
-        for _ in range(LONGEST_WALK):
+        for _ in range(MOST_EVICTIONS):
             guest, owner[place] = owner[place], guest
             if guest < 0:
                 break

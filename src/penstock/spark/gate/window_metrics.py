@@ -14,8 +14,8 @@ from pyspark.sql import functions as sf
 from penstock.core.types import Stratum
 from penstock.windows.concept import Concept
 
-MOST_VALUES = 2000
-"""Values that are looked at in a batch, about."""
+VALUES_PER_BATCH = 2000
+"""About how many values of a batch the gate sends to the driver."""
 
 
 def look(concept: Concept, key: Column, chosen: Column) -> list[Column]:
