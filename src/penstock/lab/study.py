@@ -13,10 +13,11 @@ from penstock.sim.scenario import Scenario
 from penstock.sim.simulation import Simulation
 
 Value = TypeVar("Value")
-COMPLEX = ("avg-all", "top-5", "cov")
-SOURCES = (10 + 20 + 2) / 3
-"""Of a fragment of the complex workload, on average."""
-RATE = 150.0
+COMPLEX_KINDS = ("avg-all", "top-5", "cov")
+SOURCES_PER_FRAGMENT = (10 + 20 + 2) / 3
+"""The mean over the fragments of the complex workload."""
+TUPLES_PER_SECOND = 150.0
+"""What every source sends."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,9 @@ class StudyScale:
     duration: float
     """Seconds of each run."""
     size: float
-    """Of the deployments, as a share of the paper's."""
+    """The size of deployments, as a share of the paper's."""
     brief: bool
-    """Only to see that it runs: a third of the sites, and of each sweep its ends."""
+    """Whether the run only shows that it runs: a third of the sites, and the ends of each sweep."""
 
     @classmethod
     def of(cls, effort: float) -> "StudyScale":
@@ -58,11 +59,11 @@ def federation(
 ) -> Scenario:
     """A mix of the complex queries on sites that are overloaded so many times, on average."""
     each = max(1, round(queries / 3))
-    demand = 3 * each * sum(fragments) / 2 * SOURCES * RATE
+    demand = 3 * each * sum(fragments) / 2 * SOURCES_PER_FRAGMENT * TUPLES_PER_SECOND
     return Scenario.model_validate(
         {
             "sites": {"count": sites, "capacity": demand / sites / overload, "latency": latency},
-            "queries": [{"kind": k, "count": each, "fragments": fragments} for k in COMPLEX],
+            "queries": [{"kind": k, "count": each, "fragments": fragments} for k in COMPLEX_KINDS],
             **more,
         }
     )
@@ -74,7 +75,7 @@ class RunSummary:
 
     spread: Spread
     least_jain: float
-    """At any instant after it settled."""
+    """The least at any instant after the run settled."""
     utilisation: float
 
     @property
@@ -125,7 +126,7 @@ def mean_of(run: RunSummary) -> float:
 
 
 _known: dict[str, RunSummary] = {}
-"""By scenario: several experiments look at the same deployments."""
+"""The runs so far by scenario, since several experiments look at the same deployments."""
 
 
 def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> SeededRuns:

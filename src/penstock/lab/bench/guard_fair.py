@@ -2,7 +2,7 @@
 
 Both go through one gate and one guarded function, and the load swings from the one to the other and
 back. It swings smoothly: what comes can be foreseen from what came, and what it costs is the
-question. (When a mix changes at once, everybody's next batch is late, whoever knows costs.) Three
+question. (When a mix changes at once, the next batch is late under every controller.) Three
 controllers:
 
 - ``learnt costs``: the guard tells what a tuple of each query costs, and time is divided;
@@ -36,9 +36,9 @@ from penstock.spark.site import Site
 
 QUERY_SECONDS = {"cheap": 0.0004, "dear": 0.004}
 """What a tuple of each query costs."""
-OVERLOAD = 4.0
+OVERLOAD_FACTOR = 4.0
 LATENCY_SECONDS = 3.0
-KNOWS = ("learnt costs", "average cost", "average cost, with an eye on the clock")
+KNOWLEDGE = ("learnt costs", "average cost", "average cost, with an eye on the clock")
 """What the controllers know."""
 SWINGS = 2
 """So often the share of the dear query swings in the part of a run that is measured."""
@@ -111,13 +111,13 @@ class AsManyAsFit(Capacity):
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    rate = OVERLOAD * CORES / float(np.mean(list(QUERY_SECONDS.values())))
-    runs = {knows: _run(spark, rate, seconds * 5 / 3, knows) for knows in KNOWS}
+    rate = OVERLOAD_FACTOR * CORES / float(np.mean(list(QUERY_SECONDS.values())))
+    runs = {knows: _run(spark, rate, seconds * 5 / 3, knows) for knows in KNOWLEDGE}
     learnt, average, _ = runs.values()
     fails = [name for name, good in average["good"].items() if not good]
     return {
         "rate": rate,
-        "overload": OVERLOAD,
+        "overload": OVERLOAD_FACTOR,
         "latency_seconds": LATENCY_SECONDS,
         **runs,
         "with the average cost fails": fails,
@@ -150,7 +150,7 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
     samples: list[dict[str, float]] = []
     stream = _stream(spark, rate, seconds)
     with Site(
-        spark, interval=h.INTERVAL, latency=LATENCY_SECONDS, controller=_controller(knows)
+        spark, interval=h.INTERVAL_SECONDS, latency=LATENCY_SECONDS, controller=_controller(knows)
     ) as site:
         gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
         gates = list(site.gates.values()) if knows == "learnt costs" else []

@@ -6,7 +6,7 @@ Each compares guards that differ only in what they know of costs:
 - ``exact``: told what every tuple costs;
 - ``average``: takes every tuple for an average one, but still looks at the clock;
 - ``straw man``: takes every tuple for an average one and foresees its wait from that, as in the
-  paper (LAS, section V-A); nobody tells it that it is wrong. Where as much comes as could be done
+  paper (LAS, section V-A); it never learns that it is wrong. Where as much comes as could be done
   on average, it foresees no wait and sheds nothing, there as here.
 
 All of them run for equally long. A straw man's queue grows for as long as it works, so the figure
@@ -44,7 +44,7 @@ CLASS_SECONDS = (0.001, 0.005, 0.025)
 TRIGGER_SECONDS = 0.5
 JUDGED_REQUESTS = 4000
 """The requests by whose costs estimates are judged; of older ones, a guard has forgotten most."""
-RUN_LENGTHS = 4 / 3
+RUN_LENGTH_FACTOR = 4 / 3
 """How long each guard runs, in lengths of the benchmark; the calibration before takes a third."""
 SLACK_FACTOR = 2.0
 """What a tuple may wait on average, in waits that the micro-batches alone cause."""
@@ -200,7 +200,14 @@ def _compare(
         }
         for name, key in keys.items():
             guard, found[name] = _guarded(
-                spark, stream(rate), function, key, make[name], wait, seconds * RUN_LENGTHS, name
+                spark,
+                stream(rate),
+                function,
+                key,
+                make[name],
+                wait,
+                seconds * RUN_LENGTH_FACTOR,
+                name,
             )
             if guards is not None:
                 guards[name] = guard

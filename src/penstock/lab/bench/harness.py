@@ -30,17 +30,19 @@ from penstock.spark.progress import Progress, weighted_quantiles
 from penstock.spark.session import check_java, session
 from penstock.spark.site import Site
 
-WHOLE = 30.0
-"""Seconds from which on a run is meant to say something; a shorter one only shows that it runs."""
+MEANINGFUL_SECONDS = 30.0
+"""A shorter run only shows that the benchmark runs; its figures mean nothing."""
 CORES = 2
-"""Of this machine, that Spark gets."""
-INTERVAL = 1.0
-TRIGGER = f"{round(INTERVAL * 1000)} milliseconds"
-READING = "id long, key string, value double, unit string, note string"
-CATALOGUE = [f"calibrated at site {n}, batch of the {n % 4} series" for n in range(6)]
+"""How many cores of this machine Spark gets."""
+INTERVAL_SECONDS = 1.0
+TRIGGER = f"{round(INTERVAL_SECONDS * 1000)} milliseconds"
+READING_SCHEMA = "id long, key string, value double, unit string, note string"
+CATALOGUE_NOTES = [f"calibrated at site {n}, batch of the {n % 4} series" for n in range(6)]
 """Texts that the heavy job compares every tuple's note with."""
-
-
+FLOOD_FACTOR = 10.0
+"""What arrives in a flood, in multiples of what the job can process."""
+CALM_FACTOR = 0.3 / FLOOD_FACTOR
+"""What arrives before a flood, in multiples of the flood's rate."""
 SETTINGS = {
     "spark.master": f"local[{CORES}]",
     "spark.sql.shuffle.partitions": str(CORES),
@@ -183,14 +185,8 @@ def readings(spark: SparkSession, rate: float, **options: Any) -> DataFrame:
     return replay(spark, generator="readings", rate=rate, **options)
 
 
-OVERLOAD = 10.0
-"""Of a flood: so many times what the job can process."""
-CALM = 0.3 / OVERLOAD
-"""Before it: a third of what the job can process."""
-
-
 def flood_profile(calm: float) -> tuple[tuple[float, float], ...]:
-    return ((0.0, CALM), (calm, 1.0))
+    return ((0.0, CALM_FACTOR), (calm, 1.0))
 
 
 def flood(spark: SparkSession, rate: float, calm: float) -> DataFrame:
@@ -201,7 +197,7 @@ def flood(spark: SparkSession, rate: float, calm: float) -> DataFrame:
 
 def parsed(stream: DataFrame) -> DataFrame:
     """The light job's first half: one JSON record parsed."""
-    reading = sf.from_json("payload", READING).alias("reading")
+    reading = sf.from_json("payload", READING_SCHEMA).alias("reading")
     return stream.select("_arrival", "_offset", "_weight", "_sic", reading).select(
         "_arrival", "_offset", "_weight", "_sic", "reading.*"
     )
@@ -209,7 +205,7 @@ def parsed(stream: DataFrame) -> DataFrame:
 
 def matched(stream: DataFrame) -> DataFrame:
     """The heavy job's first half: the record's note is matched with a catalogue, fuzzily."""
-    scores = [sf.levenshtein(sf.col("note"), sf.lit(text)) for text in CATALOGUE]
+    scores = [sf.levenshtein(sf.col("note"), sf.lit(text)) for text in CATALOGUE_NOTES]
     return parsed(stream).withColumn("distance", sf.least(*scores))
 
 
@@ -353,7 +349,7 @@ def throughput(frame: DataFrame, seconds: float, say: str) -> float:
 
 
 def heavy_throughput(spark: SparkSession, seconds: float) -> float:
-    rows = 30_000 if seconds >= WHOLE / 3 else 2_000
+    rows = 30_000 if seconds >= MEANINGFUL_SECONDS / 3 else 2_000
     backlog = readings(spark, 10_000_000, maxRowsPerTrigger=rows)
     return throughput(heavy(plain(backlog)), seconds, "what can the job process?")
 
@@ -377,4 +373,4 @@ def source_adds(spark: SparkSession, rate: float, seconds: float) -> float:
 
 
 def gated_site(spark: SparkSession, **options: Any) -> Site:
-    return Site(spark, interval=INTERVAL, **options)
+    return Site(spark, interval=INTERVAL_SECONDS, **options)

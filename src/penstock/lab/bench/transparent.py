@@ -13,25 +13,25 @@ from penstock.lab.bench.turns import TurnPlan, in_turns
 
 KEYS = 1000
 ROUNDS = 4
-"""Of which the first warms the JVM up and does not count; a run of seconds has one in all."""
-TURN = 10.0
-"""Seconds that the plain job has tuples, and then the one behind an open gate."""
+"""The first round warms the JVM up and does not count; a short run has one in all."""
+TURN_SECONDS = 10.0
+"""How long the plain job has tuples, and then the one behind an open gate."""
 WARM_TURNS = 3
-FULL = 1.0
-"""How much a batch has, in what the plain job manages in an interval."""
-SMALL, LARGE = 0.25, 4.0
-"""Batches between which slopes are taken, in what the plain job manages in an interval."""
+FULL_BATCH_INTERVALS = 1.0
+"""The tuples of a batch, in what the plain job processes in an interval."""
+SMALL_BATCH_FACTOR, LARGE_BATCH_FACTOR = 0.25, 4.0
+"""The batches between which slopes are taken, in full batches."""
 SLOPES = ("all admitted", "all shed", "source")
-VARIANTS = [(name, share) for name in SLOPES for share in (SMALL, LARGE)]
+VARIANTS = [(name, share) for name in SLOPES for share in (SMALL_BATCH_FACTOR, LARGE_BATCH_FACTOR)]
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     same = _row_for_row(spark, seconds / 4)
-    part = min(seconds / h.WHOLE, 1.0)  # a short run has small batches
+    part = min(seconds / h.MEANINGFUL_SECONDS, 1.0)  # a short run has small batches
     can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
-    size = round(can * FULL * part)
-    count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.WHOLE else (1, 0)
-    agreed = TurnPlan(max(round(seconds / 9), 1), warm, min(TURN, seconds))
+    size = round(can * FULL_BATCH_INTERVALS * part)
+    count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.MEANINGFUL_SECONDS else (1, 0)
+    agreed = TurnPlan(max(round(seconds / 9), 1), warm, min(TURN_SECONDS, seconds))
     turns = _in_turns(spark, size, agreed)
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
@@ -65,8 +65,10 @@ def _round(spark: SparkSession, size: int, seconds: float, number: int) -> dict[
 def _figures(median: dict[str, float], size: int) -> dict[str, float]:
     """Of one round. A slope is what one more tuple costs: what every batch costs cancels out."""
     slope = {
-        name: (median[f"{name}, {LARGE:g}"] - median[f"{name}, {SMALL:g}"])
-        / ((LARGE - SMALL) * size)
+        name: (
+            median[f"{name}, {LARGE_BATCH_FACTOR:g}"] - median[f"{name}, {SMALL_BATCH_FACTOR:g}"]
+        )
+        / ((LARGE_BATCH_FACTOR - SMALL_BATCH_FACTOR) * size)
         for name in SLOPES
     }
     admitted, shed = (slope[name] - slope["source"] for name in ("all admitted", "all shed"))

@@ -1,6 +1,6 @@
 """Jobs that live side by side and take turns: one has tuples while the others have none.
 
-A query is slow when it is new, how fast the JVM makes it in the end is a matter of luck, and a
+A query is slow when it is new, how fast the JVM makes it in the end differs from run to run, and a
 shared machine is faster now and slower then. So what two jobs cost is compared in turns of seconds.
 """
 
@@ -43,7 +43,7 @@ def in_turns(
         starts = [max(first, 0.0) + number * cycle for number in range(rounds)]
         steps = [(at + on, 1.0 - on / turns.seconds) for at in starts for on in (0, turns.seconds)]
         profile = [{"at": at, "factor": factor} for at, factor in [(0.0, 0.0), *steps]]
-        return h.readings(spark, size / h.INTERVAL, profile=profile, **readings)
+        return h.readings(spark, size / h.INTERVAL_SECONDS, profile=profile, **readings)
 
     with TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Spark may still write
         queries = {

@@ -11,9 +11,9 @@ from penstock.lab.cod.drifting import DriftingStream
 from penstock.lab.cod.recorded import WindowedStream
 from penstock.lab.data_files import data_file
 
-DAY, MINUTES_5 = 86_400.0, 300.0
-SHIFT = 60.0
-"""Minutes that are added to delays, so that relative errors mean something; at least 1 remains."""
+DAY_SECONDS, FIVE_MINUTES_SECONDS = 86_400.0, 300.0
+DELAY_SHIFT_MINUTES = 60.0
+"""Is added to delays, so that relative errors mean something; at least 1 remains."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Case:
     load: Callable[[pd.DataFrame, int], WindowedStream]
     stand_in: DriftingStream
     windows: int
-    """That it has."""
+    """How many windows the recorded stream has."""
 
     def stream(self, windows: int) -> tuple[WindowedStream, bool]:
         """About so many windows, and whether they are real."""
@@ -39,9 +39,9 @@ def _flights(*keys: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
     def load(table: pd.DataFrame, windows: int) -> WindowedStream:
         begin = table["date"].iloc[0].floor("D")
         time = (table["date"] - begin).dt.total_seconds().to_numpy()
-        part = table.iloc[: int(np.searchsorted(time, windows * DAY))]
-        delay = np.maximum(part["delay"].to_numpy(dtype=np.float64) + SHIFT, 1.0)
-        return WindowedStream(time[: len(part)], _codes(part, *keys), delay, DAY)
+        part = table.iloc[: int(np.searchsorted(time, windows * DAY_SECONDS))]
+        delay = np.maximum(part["delay"].to_numpy(dtype=np.float64) + DELAY_SHIFT_MINUTES, 1.0)
+        return WindowedStream(time[: len(part)], _codes(part, *keys), delay, DAY_SECONDS)
 
     return load
 
@@ -51,10 +51,10 @@ def _google(key: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
         """The live part; a request that is not known has no mean."""
         live = table[(table["time_us"] > 0) & table["cpu_request"].notna()]
         time = live["time_us"].to_numpy(dtype=np.float64) / 1e6
-        time -= np.floor(time[0] / MINUTES_5) * MINUTES_5
-        part = live.iloc[: int(np.searchsorted(time, windows * MINUTES_5))]
+        time -= np.floor(time[0] / FIVE_MINUTES_SECONDS) * FIVE_MINUTES_SECONDS
+        part = live.iloc[: int(np.searchsorted(time, windows * FIVE_MINUTES_SECONDS))]
         request = part["cpu_request"].to_numpy(dtype=np.float64)
-        return WindowedStream(time[: len(part)], _codes(part, key), request, MINUTES_5)
+        return WindowedStream(time[: len(part)], _codes(part, key), request, FIVE_MINUTES_SECONDS)
 
     return load
 
@@ -128,10 +128,10 @@ def departures_and_arrivals(windows: int) -> WindowedStream:
         table = pd.read_parquet(path)
         begin = table["date"].iloc[0].floor("D")
         time = (table["date"] - begin).dt.total_seconds().to_numpy()
-        size = int(np.searchsorted(time, windows * DAY))
+        size = int(np.searchsorted(time, windows * DAY_SECONDS))
         names = [table[side].iloc[:size].astype(str) for side in ("origin", "destination")]
         group = np.unique(np.concatenate(names), return_inverse=True)[1]
-        return _interleaved(np.tile(time[:size], 2), group, DAY)
+        return _interleaved(np.tile(time[:size], 2), group, DAY_SECONDS)
     sides = [DriftingStream(groups=100, skew=1.2).stream(windows, seed) for seed in (0, 1)]
     group = np.concatenate((sides[0].group, sides[1].group + 50))  # half of the keys on both
     return _interleaved(np.concatenate([side.time for side in sides]), group, 60.0)

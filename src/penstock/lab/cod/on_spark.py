@@ -19,7 +19,7 @@ from penstock.spark.site import Site
 from penstock.windows.concept import Concept
 
 _names = count()
-RUNS = ((ORIGIN, 0.1, 4), (ORIGIN, 0.25, 4), (CLASS, 0.02, 9), (USER, 0.02, 9))
+CASES_SHARES_WINDOWS = ((ORIGIN, 0.1, 4), (ORIGIN, 0.25, 4), (CLASS, 0.02, 9), (USER, 0.02, 9))
 """Data, shares that are asked for, and windows at full effort."""
 
 
@@ -33,8 +33,8 @@ class CodGate:
         batches = 60 if effort >= 0.2 else 3
         spark = session()
         found: list[Compared] = []
-        for number, (case, keep, windows) in enumerate(RUNS):
-            say(f"{case.name} at {keep:.0%}", number / len(RUNS))
+        for number, (case, keep, windows) in enumerate(CASES_SHARES_WINDOWS):
+            say(f"{case.name} at {keep:.0%}", number / len(CASES_SHARES_WINDOWS))
             stream, _ = case.stream(max(2, round(windows * effort)))
             terms = Concept(stream.length, keep=keep, time="t")
             found.append(at_equal_volume(stream, through_gate(spark, stream, terms, batches)))
@@ -45,7 +45,9 @@ def _result(found: list[Compared]) -> Result:
     result = Result("CoD at the gate, on Spark", "Concept-Driven Load Shedding (2018), figure 9")
     rows = [
         (case.name, keep, figures["volume"], *figures["error"].values(), figures["missing"]["cod"])
-        for (case, keep, _), figures in zip(RUNS, (each.figures() for each in found), strict=True)
+        for (case, keep, _), figures in zip(
+            CASES_SHARES_WINDOWS, (each.figures() for each in found), strict=True
+        )
     ]
     columns = ("data", "asked", "kept", "CoD", "oracle", "uniform", "missing")
     result.tables.append(ResultTable("Mean relative error at equal volume", columns, rows))

@@ -57,16 +57,16 @@ def _through(
         group = stratum[batch]
         given = plan(number, group.size)
         rate = _rates(given, strata)[group]
-        kept[batch] = lucky = rng.random(group.size) < rate
+        kept[batch] = passes = rng.random(group.size) < rate
         weight[batch] = 1.0 / rate
         arrived = np.bincount(group, minlength=len(strata))
-        admitted = np.bincount(group[lucky], minlength=len(strata))
+        admitted = np.bincount(group[passes], minlength=len(strata))
         counts = {
             strata[g]: Count(int(arrived[g]), int(admitted[g]))
             for g in np.flatnonzero(arrived).tolist()
         }
         sample: dict[Stratum, list[float]] = {}
-        for g, x in zip(group[lucky][:values], stream.value[batch][lucky][:values], strict=True):
+        for g, x in zip(group[passes][:values], stream.value[batch][passes][:values], strict=True):
             sample.setdefault(strata[g], []).append(float(x))
         clock = float(stream.time[batch.stop - 1])
         thinned = dict(zip(given.strata, given.rates.tolist(), strict=True))

@@ -2,7 +2,7 @@
 
 ``refuses(q)`` tries the tuple first: where it would break the constraint the tuple is dropped and
 nothing changes, else it is counted. What is no number is refused. (Listing III.2 looks at the
-average *before* the tuple. A drop leaves that as it is, so whoever drops once drops for ever; the
+average *before* the tuple. A drop leaves that as it is, so a shedder that drops once drops for ever; the
 text of section III-C, which tries the tuple, is what works.)
 """
 

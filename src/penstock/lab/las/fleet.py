@@ -92,9 +92,9 @@ def simulate_fleet(
 class BaseLineFleet:
     def __init__(self, runs: ParallelRuns) -> None:
         size = runs.items.shape[0]
-        luck = {seed: np.random.default_rng(seed).random(size) for seed in set(runs.seed.tolist())}
+        draws = {seed: np.random.default_rng(seed).random(size) for seed in set(runs.seed.tolist())}
         pairs = zip(runs.seed.tolist(), runs.share.tolist(), strict=True)
-        self._keeps = np.stack([luck[seed] >= share for seed, share in pairs], axis=1)
+        self._keeps = np.stack([draws[seed] >= share for seed, share in pairs], axis=1)
 
     def begin(self, number: int, phase: StreamPhase) -> None:
         pass

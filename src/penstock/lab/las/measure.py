@@ -15,7 +15,7 @@ from penstock.lab.las.fleet import (
     simulate_fleet,
 )
 from penstock.lab.las.fleet_learning import DearestFirstFleet, LoadAwareFleet
-from penstock.lab.las.streams import TUPLES, ParallelRuns, Setting, runs
+from penstock.lab.las.streams import STREAM_TUPLES, ParallelRuns, Setting, runs
 
 FLEETS: dict[str, Callable[[ParallelRuns], FleetShedder]] = {
     "Base Line": BaseLineFleet,
@@ -51,7 +51,7 @@ class FigureScale:
             associations=max(round(100 * effort), 1),
             points=max(round(20 * effort), 1),
             seeds=8 if whole else 1,
-            tuples=TUPLES if whole else TUPLES // 16,
+            tuples=STREAM_TUPLES if whole else STREAM_TUPLES // 16,
             thin=1 if whole else 5,
             series=max(round(24 * effort), 2 if whole else 1),
         )

@@ -14,8 +14,9 @@ from penstock.core.types import Floats, Ints
 from penstock.sources.generators import draw_places, zipf_weights
 
 ITEMS = 4096
-TUPLES = 32_768
-COSTS = 64
+STREAM_TUPLES = 32_768
+DISTINCT_COSTS = 64
+PHASE_TUPLES = 20_000
 Items = npt.NDArray[np.int32]
 
 
@@ -32,7 +33,7 @@ class StreamPhase:
 @dataclass(frozen=True)
 class ParallelRuns:
     items: Items
-    """Of tuple i in run r: ``items[i, r]``."""
+    """The item of tuple i in run r is ``items[i, r]``."""
     phases: Sequence[StreamPhase]
     threshold: Floats
     """τ of each run."""
@@ -41,7 +42,7 @@ class ParallelRuns:
     share: Floats
     """What Base Line drops of each run."""
     seed: Ints
-    """Of the hash functions and of Base Line's luck."""
+    """Seeds the hash functions and what Base Line draws."""
     error: Floats
     """ε of each run."""
     warm: Items | None = None
@@ -81,7 +82,7 @@ def association(
     rng: np.random.Generator, most: float = 6.4, least: float = 0.1, items: int = ITEMS
 ) -> Floats:
     """Costs at constant distance, each for as many items, at random."""
-    values = np.linspace(least, most, COSTS)
+    values = np.linspace(least, most, DISTINCT_COSTS)
     return rng.permutation(np.resize(values, items))
 
 
@@ -101,7 +102,7 @@ def runs(
     settings: Sequence[Setting],
     associations: int,
     seeds: int,
-    tuples: int = TUPLES,
+    tuples: int = STREAM_TUPLES,
     warm: int = 2048,
     items: int = ITEMS,
 ) -> ParallelRuns:
@@ -147,10 +148,9 @@ def runs(
     )
 
 
-PHASE = 20_000
-
-
-def seven_phases(associations: int, threshold: float = 64.0, each: int = PHASE) -> ParallelRuns:
+def seven_phases(
+    associations: int, threshold: float = 64.0, each: int = PHASE_TUPLES
+) -> ParallelRuns:
     """Figure 9: phases A to G, each a change of rate, of frequencies or of costs.
 
     The exchange of phase D (the most frequent item with one of the dearest) lasts until G, which

@@ -1,10 +1,10 @@
-"""The yardstick: what somebody could reach who sees all sites at once and knows every rate.
+"""Computes the yardstick: what a planner that sees all sites and knows every rate could reach.
 
 Which share x of its source tuples each fragment keeps is a linear program: a query's SIC is
 ``Σ share · x`` over its fragments, and the kept tuples of a site's fragments, with the partial
 results that pass through it, fit into its capacity. *Lexicographic max-min*: raise the least SIC
 as far as it goes, hold the queries that cannot rise any further, raise the least of the others,
-and so on. No other allocation raises anybody without lowering somebody who has no more (law 5).
+and so on. No other allocation raises a query without lowering one that has no more (law 5).
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from penstock.errors import PenstockError
 from penstock.sim.deployment import Deployment
 from penstock.sim.query_graph import WINDOW_SECONDS
 
-TIGHT = 1e-7
+TIGHT_PRICE = 1e-7
 """A dual price above this says that a query cannot rise."""
 
 
@@ -30,7 +30,7 @@ class Problem:
     load: Floats
     """Sites by fragments: tuples a second of keeping everything."""
     room: Floats
-    """Of each site, in tuples a second, when the partial results have passed."""
+    """What each site can process, in tuples a second, besides partial results."""
 
     @classmethod
     def of(cls, deployment: Deployment, rate: float) -> "Problem":
@@ -60,9 +60,9 @@ def lexicographic_max_min(problem: Problem) -> Floats:
         rising = np.isnan(held)
         level, price = _raise_least(problem, held, rising)
         stuck = rising.copy()
-        stuck[rising] = price > TIGHT
+        stuck[rising] = price > TIGHT_PRICE
         if not stuck.any():
-            stuck = rising  # nobody pays for the level: they all have everything
+            stuck = rising  # the level costs no query anything: they all have everything
         held[stuck] = level
     return held
 

@@ -13,8 +13,8 @@ from penstock.sim.deployment import Deployment
 from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.simulation import Simulation
 
-AT, LASTS = 40.0, 20.0
-DOWN = 0
+FAILS_AT_SECONDS, FAILURE_SECONDS = 40.0, 20.0
+FAILING_SITE = 0
 """The site that fails."""
 
 
@@ -73,9 +73,9 @@ def _run(scale: StudyScale, seed: int, overload: float) -> SimulationOutcome:
         overload=overload,
         seed=seed,
         placement="by-load",
-        duration=AT + LASTS + 25.0,
+        duration=FAILS_AT_SECONDS + FAILURE_SECONDS + 25.0,
         warm_up=15.0,
-        failures=[{"site": DOWN, "at": AT, "for": LASTS}],
+        failures=[{"site": FAILING_SITE, "at": FAILS_AT_SECONDS, "for": FAILURE_SECONDS}],
     )
     return Simulation(scenario).run()
 
@@ -83,7 +83,7 @@ def _run(scale: StudyScale, seed: int, overload: float) -> SimulationOutcome:
 def lost_share(deployment: Deployment) -> Floats:
     """Of each query: what its fragments at the site, and all that passes through them, carry."""
     work = deployment.work
-    cut = deployment.site_of == DOWN
+    cut = deployment.site_of == FAILING_SITE
     for fragment in np.flatnonzero(~work.root):  # a fragment comes after the one it feeds
         cut[fragment] |= cut[work.down[fragment]]
     return np.asarray(np.bincount(work.query, np.where(cut, work.share, 0.0)), dtype=np.float64)
@@ -94,7 +94,7 @@ def _at(outcome: SimulationOutcome, time: float) -> Floats:
 
 
 def _furthest_from_loss(outcome: SimulationOutcome) -> float:
-    during = _at(outcome, AT + LASTS - 0.5)
+    during = _at(outcome, FAILS_AT_SECONDS + FAILURE_SECONDS - 0.5)
     return float(np.abs(during - (1.0 - lost_share(outcome.deployment))).max())
 
 
@@ -102,7 +102,10 @@ def _furthest_from_before(outcome: SimulationOutcome) -> float:
     """Means over two seconds: results come once a second."""
     before, after = (
         np.mean([_at(outcome, end - ago) for ago in np.arange(0.0, 2.0, 0.25)], axis=0)
-        for end in (AT - 0.5, AT + LASTS + 2 * outcome.scenario.stw + 2.0)
+        for end in (
+            FAILS_AT_SECONDS - 0.5,
+            FAILS_AT_SECONDS + FAILURE_SECONDS + 2 * outcome.scenario.stw + 2.0,
+        )
     )
     return float(np.abs(after - before).max())
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
-    COMPLEX,
+    COMPLEX_KINDS,
     RunSummary,
     SeededRuns,
     StudyScale,
@@ -25,7 +25,7 @@ CASES: dict[str, tuple[int, int]] = {
 }
 POLICIES = ("random", "balance-sic")
 PLACEMENTS = ("uniform", "zipf")
-RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
+THREE_FRAGMENT_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 Grid = dict[tuple[str, str, str], SeededRuns]
 """By placement, case and policy."""
@@ -48,7 +48,11 @@ class ThemisMultiSite:
             (0.8, 0.85),
         )
         ratios = sweep(
-            scale.some(RATIOS), lambda ratio: _ten_sites(scale, ratio), scale, say, (0.85, 1.0)
+            scale.some(THREE_FRAGMENT_SHARES),
+            lambda ratio: _ten_sites(scale, ratio),
+            scale,
+            say,
+            (0.85, 1.0),
         )
         result = Result(
             "THEMIS: fairness over many sites", "THEMIS, section 7.2, figures 10 and 11"
@@ -63,7 +67,7 @@ class ThemisMultiSite:
         result.notes = [
             "The paper states 33 % for the mixed workload with Zipf placement; its curves are not "
             "in the text, so order and sign are judged.",
-            "With one fragment a query nobody can be fairer than the placement allows: the central "
+            "With one fragment a query no policy can be fairer than the placement allows: the central "
             "optimum of `themis-optimum` has the same index there.",
         ]
         result.figures = {
@@ -80,9 +84,9 @@ def _ten_sites(scale: StudyScale, ratio: float) -> Scenario:
     base = federation(total, (1, 1), sites=scale.sites(10), duration=scale.duration)
     counts = {1: (1 - ratio) * total, 3: ratio * total / 3}
     groups = [
-        {"kind": kind, "count": max(1, round(count / len(COMPLEX))), "fragments": size}
+        {"kind": kind, "count": max(1, round(count / len(COMPLEX_KINDS))), "fragments": size}
         for size, count in counts.items()
-        for kind in COMPLEX
+        for kind in COMPLEX_KINDS
         if count
     ]
     return base.changed(queries=groups)

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.core.fairness import jain
 from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
-    RATE,
+    TUPLES_PER_SECOND,
     SeededRuns,
     StudyScale,
     federation,
@@ -79,7 +79,7 @@ class ThemisOptimum:
 def _optimum(scenario: Scenario, seeds: tuple[int, ...]) -> tuple[float, float]:
     """Medians of mean SIC and Jain's index."""
     levels = [
-        lexicographic_max_min(Problem.of(deploy(scenario.changed(seed=seed)), RATE))
+        lexicographic_max_min(Problem.of(deploy(scenario.changed(seed=seed)), TUPLES_PER_SECOND))
         for seed in seeds
     ]
     return float(np.median([sic.mean() for sic in levels])), float(

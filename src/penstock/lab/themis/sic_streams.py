@@ -17,13 +17,13 @@ from penstock.lab.data_files import data_file
 from penstock.sources.generators import DISTRIBUTIONS, draw
 
 SYNTHETIC = (*DISTRIBUTIONS, "mixed")
-PLANETLAB = "planetlab_cpu_10days.parquet"
-NODES = 20
-READINGS = 20
-"""Of a node, in a window of the TOP-5 query."""
-VALUES = 400
+PLANETLAB_FILE = "planetlab_cpu_10days.parquet"
+NODES_PER_WINDOW = 20
+READINGS_PER_NODE = 20
+"""In a window of the TOP-5 query."""
+VALUES_PER_WINDOW = 400
 """In a window of the aggregate queries (THEMIS, table 2)."""
-SLOTS = 288
+SLOTS_PER_DAY = 288
 """Readings of a machine of PlanetLab in a day, one every five minutes."""
 
 
@@ -48,9 +48,11 @@ def synthetic(kind: str, rng: np.random.Generator, windows: int, size: int) -> D
 
 def synthetic_nodes(kind: str, rng: np.random.Generator, windows: int) -> DataSet:
     """Nodes with a mean of their own, and free memory that is enough for three in four."""
-    size = NODES * READINGS
-    node = np.tile(np.repeat(np.arange(NODES), READINGS), windows)
-    own = rng.normal(0.0, 5.0, (windows, NODES)).repeat(READINGS, axis=1).ravel()
+    size = NODES_PER_WINDOW * READINGS_PER_NODE
+    node = np.tile(np.repeat(np.arange(NODES_PER_WINDOW), READINGS_PER_NODE), windows)
+    own = (
+        rng.normal(0.0, 5.0, (windows, NODES_PER_WINDOW)).repeat(READINGS_PER_NODE, axis=1).ravel()
+    )
     free = np.where(node % 4 == 3, 80_000.0, 150_000.0) + rng.normal(0, 10_000, node.size)
     return DataSet(
         {
@@ -64,8 +66,8 @@ def synthetic_nodes(kind: str, rng: np.random.Generator, windows: int) -> DataSe
 
 def synthetic_pairs(kind: str, rng: np.random.Generator, windows: int) -> DataSet:
     """Two nodes whose values have half of their variance in common."""
-    common, one, two = (_values(kind, rng, windows * VALUES) for _ in range(3))
-    window = np.repeat(np.arange(windows), VALUES)
+    common, one, two = (_values(kind, rng, windows * VALUES_PER_WINDOW) for _ in range(3))
+    window = np.repeat(np.arange(windows), VALUES_PER_WINDOW)
     return DataSet({"window": window, "value": common + one, "other": common + two})
 
 
@@ -84,7 +86,7 @@ class PlanetLab:
     @classmethod
     def find(cls) -> "PlanetLab | None":
         """Reads the trace, which is no part of Penstock; returns None where it is missing."""
-        path = data_file(PLANETLAB)
+        path = data_file(PLANETLAB_FILE)
         if path is None:
             return None
         table = import_module("pyarrow.parquet").read_table(path)
@@ -112,15 +114,15 @@ class PlanetLab:
 
     def pairs(self, windows: int) -> DataSet:
         """Machines that ran for a whole day, two by two; a pair's day is a window."""
-        day = self.slot // SLOTS
+        day = self.slot // SLOTS_PER_DAY
         order = np.lexsort((self.slot, self.machine, day))
         code = day[order] * (self.machine.max() + 1) + self.machine[order]
         names, first, times = np.unique(code, return_index=True, return_counts=True)
-        whole = first[times == SLOTS][: 2 * windows]
+        whole = first[times == SLOTS_PER_DAY][: 2 * windows]
         del names
-        rows = order[whole[:, None] + np.arange(SLOTS)]
+        rows = order[whole[:, None] + np.arange(SLOTS_PER_DAY)]
         one, two = self.cpu[rows[0::2]], self.cpu[rows[1::2]]
         moving = (one.std(axis=1) > 0) & (two.std(axis=1) > 0)
         one, two = one[moving], two[moving]
-        window = np.repeat(np.arange(len(one)), SLOTS)
+        window = np.repeat(np.arange(len(one)), SLOTS_PER_DAY)
         return DataSet({"window": window, "value": one.ravel(), "other": two.ravel()})
