@@ -38,7 +38,7 @@ FEWEST_BATCHES_PER_TURN = 3
 
 @dataclass
 class Hold:
-    """A rate at which the site is held, or None where the controller decides."""
+    """Holds the site at a rate, or at None where the controller decides."""
 
     rate: float | None = None
 
@@ -50,6 +50,7 @@ class HeldController(Controller):
     hold: Hold = field(default_factory=Hold)
 
     def step(self, state: State, report: Report) -> tuple[State, Plan]:
+        """Learns from the report, and returns the plan of the held rate, if any."""
         state, plan = super().step(state, report)
         if self.hold.rate is None:
             return state, plan
@@ -58,6 +59,8 @@ class HeldController(Controller):
 
 @dataclass(frozen=True)
 class Turn:
+    """Is a turn of the controller or of a fixed rate, in seconds since the epoch."""
+
     start: float
     end: float
     factor: float | None = None
@@ -67,15 +70,17 @@ class Turn:
 
     @property
     def counts_from(self) -> float:
+        """Returns from when on the turn's batches count."""
         return self.start + SETTLING_SHARE_OF_TURN * (self.end - self.start)
 
     def of(self, recorded: h.Recorded) -> list[h.BatchRecord]:
+        """Returns the batches that count in this turn."""
         return [b for b in recorded.batches if self.counts_from <= b.started < self.end]
 
 
 @dataclass
 class AlternatingTurns:
-    """Called now and then, it says whose turn it is, and whether all had theirs."""
+    """Says at each call whose turn it is, and whether all had theirs."""
 
     site: Site
     hold: Hold
@@ -116,6 +121,7 @@ class AlternatingTurns:
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Compares what the controller admits with what fixed rates admit."""
     rate = h.FLOOD_FACTOR * h.heavy_throughput(spark, seconds / 3)
     calm, length = seconds / 4, max(seconds / 9, 3.0)
     sweep, rounds = (
@@ -166,7 +172,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def compared(recorded: h.Recorded, turns: list[Turn]) -> dict[str, Any]:
-    """The controller against the line through what each fixed rate came to, over all its turns."""
+    """Compares the controller with the line through what the fixed rates admitted."""
     ours, *sweep = (
         _pooled([turn.of(recorded) for turn in turns if turn.factor == factor])
         for factor in (None, *sorted({turn.factor for turn in turns if turn.factor is not None}))
@@ -183,7 +189,7 @@ def compared(recorded: h.Recorded, turns: list[Turn]) -> dict[str, Any]:
 
 
 def _pooled(turns: list[list[h.BatchRecord]]) -> dict[str, float]:
-    """From one batch's start to the next one's."""
+    """Counts the time of a batch from its start to the next one's."""
     pairs = [pair for batches in turns for pair in pairwise(batches)]
     passed = sum(after.started - before.started for before, after in pairs)
     together = [batch for batches in turns for batch in batches]
@@ -194,11 +200,11 @@ def _pooled(turns: list[list[h.BatchRecord]]) -> dict[str, float]:
 
 
 def best_fixed(sweep: list[dict[str, float]], latency: str, held: float) -> float:
-    """What a fixed rate of this latency admits, by a straight line between those that were tried.
+    """Returns what a fixed rate of this latency admits, between those that were tried.
 
     Latency rises with the rate. Where it seems to fall, one of two was disturbed, and both count
-    as their mean, in both: else the least disturbed would be taken for what the job can do. Where all
-    are faster than asked, there is no end: what was not found is not claimed.
+    as their mean, in both: else the least disturbed would be taken for what the job can do. Where
+    all are faster than asked, there is no end: what was not found is not claimed.
     """
     turns = sorted((turn["admitted_per_second"], turn[latency]) for turn in sweep)
     admitted, seconds = np.array(turns).T

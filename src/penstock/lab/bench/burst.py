@@ -1,4 +1,4 @@
-"""A burst: factor 1, then 8, then 1 again."""
+"""Measures a burst: factor 1, then 8, then 1 again."""
 
 import time
 from typing import Any
@@ -14,6 +14,7 @@ CALM_SHARE_OF_CAPACITY = 0.3
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Measures how soon latency and rates are back after a burst begins and ends."""
     can = h.heavy_throughput(spark, seconds / 3)
     rate, third = CALM_SHARE_OF_CAPACITY * can, seconds / 3
     profile = ((0.0, 1.0), (third, 8.0), (2 * third, 1.0))
@@ -52,7 +53,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def _back(recorded: h.Recorded, change: float, until: float, bound: float) -> float:
-    """Intervals from a change until the end of the last batch that was too late."""
+    """Returns the intervals from a change until the end of the last batch that was too late."""
     late = [
         batch.ended
         for batch in recorded.batches

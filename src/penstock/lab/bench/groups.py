@@ -21,6 +21,7 @@ DRIVER_GROWTH_MEGABYTES = 64.0
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Measures the driver's memory and the latency with a million groups in a window."""
     can = h.heavy_throughput(spark, seconds / 3)
     rate = h.FLOOD_FACTOR * can
     bound = 2 * h.INTERVAL_SECONDS + h.source_adds(spark, rate, seconds / 4)

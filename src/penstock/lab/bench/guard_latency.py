@@ -1,4 +1,4 @@
-"""The guard on Spark: three classes of work, and work that was measured.
+"""Measures the guard on Spark: three classes of work, and work that was measured.
 
 Each compares guards that differ only in what they know of costs:
 
@@ -66,10 +66,12 @@ def class_of(key: str) -> float:
 
 
 def classes(row: Mapping[str, Any]) -> float:
+    """Works for as long as an entity of the row's class costs."""
     return busy(class_of(row["key"]))
 
 
 def scaled(row: Mapping[str, Any]) -> float:
+    """Works for as long as the row says."""
     return busy(row["cost"])
 
 

@@ -1,4 +1,4 @@
-"""Latency held: a stream at ten times what the job can process."""
+"""Measures the latency of a stream at ten times what the job can process."""
 
 from typing import Any
 
@@ -12,6 +12,7 @@ SETTLING_SECONDS = 10 * h.INTERVAL_SECONDS
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Compares the latency of a gated job with that of a plain one."""
     can = h.heavy_throughput(spark, seconds / 3)
     rate, calm = h.FLOOD_FACTOR * can, min(20.0, seconds)
     source_adds = h.source_adds(spark, rate, seconds / 4)

@@ -47,7 +47,7 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def run_benches(names: list[str], seconds: float, directory: Path | None) -> bool:
-    """Runs them one after another in one session; whether everything holds."""
+    """Runs benchmarks in one session, and says whether everything holds."""
     if not 0 < seconds < float("inf"):
         raise PenstockError(f"--seconds must be above 0, such as 90; got {seconds:g}")
     with harness.bench_session() as spark:
@@ -76,7 +76,7 @@ def _run(spark: SparkSession, name: str, seconds: float, directory: Path | None)
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity, nor what is not a number: null instead."""
+    """Replaces infinity and what is not a number by null, since JSON has neither."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -85,7 +85,7 @@ def _finite(value: Any) -> Any:
 
 
 def _short(value: Any) -> Any:
-    """Without the long lists of batches, which are in the files."""
+    """Leaves out the long lists of batches, which are in the files."""
     if isinstance(value, dict):
         return {k: _short(v) for k, v in value.items() if not (isinstance(v, list) and len(v) > 8)}
     return value

@@ -44,6 +44,8 @@ VOLUME_SHARES = (0.02, 0.1, 0.25, 0.5)
 
 @dataclass
 class Cod:
+    """Reproduces CoD, figures 2 and 7 to 10."""
+
     name: ClassVar[str] = "cod"
     about: ClassVar[str] = "CoD, figures 2 and 7 to 10: the groups' means under shedding and drift"
     _batches: int = 60
@@ -51,6 +53,7 @@ class Cod:
     _streams: dict[tuple[str, int], tuple[WindowedStream, bool]] = field(default_factory=dict)
 
     def run(self, effort: float, say: Say) -> Result:
+        """Runs the trials of all figures."""
         result = Result(
             "CoD: shedding that follows the concept of the window",
             "Concept-Driven Load Shedding (2018), figures 2, 7, 8, 9 and 10",
@@ -176,7 +179,7 @@ class Cod:
         )
 
     def _processor(self, result: Result, effort: float) -> None:
-        """The window processor at the same shares: it sees each window whole."""
+        """Compares the window processor, which sees each window whole, at the same shares."""
         found = []
         for case, keep in ORACLE_CASES:
             stream = self._stream(case, 60, effort)
@@ -203,7 +206,7 @@ class Cod:
     # --- beyond the paper ----------------------------------------------------------------------
 
     def _change(self, result: Result, effort: float) -> None:
-        """All groups change between two windows."""
+        """Tries windows between which all groups change."""
         ours, theirs = [], []
         for seed in range(max(2, round(8 * effort))):
             stream = DriftingStream(overlap={4: 0.0}).stream(6, seed)
@@ -268,7 +271,7 @@ def _common(a: Any, b: Any) -> float:
 
 
 def _distance(a: Any, b: Any) -> float:
-    """Half the summed difference of frequencies: 0 the same, 1 nothing in common."""
+    """Returns half the summed difference of frequencies: 0 the same, 1 nothing in common."""
     return float(np.abs(a / a.sum() - b / b.sum()).sum() / 2)
 
 

@@ -1,4 +1,4 @@
-"""The streams that CoD is tried on: real ones where they are at hand, made-up ones elsewhere."""
+"""Has the streams that CoD is tried on: recorded ones where they are at hand, else made-up ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ DELAY_SHIFT_MINUTES = 60.0
 
 @dataclass(frozen=True)
 class Case:
-    """A stream and what stands for it where its file is missing."""
+    """Describes a recorded stream, and a made-up one that stands in where its file is missing."""
 
     name: str
     file: str
@@ -28,7 +28,7 @@ class Case:
     """How many windows the recorded stream has."""
 
     def stream(self, windows: int) -> tuple[WindowedStream, bool]:
-        """About so many windows, and whether they are real."""
+        """Returns about so many windows, and whether they are recorded."""
         path = data_file(self.file)
         if path is not None:
             return self.load(pd.read_parquet(path), min(windows, self.windows)), True
@@ -48,7 +48,7 @@ def _flights(*keys: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
 
 def _google(key: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
     def load(table: pd.DataFrame, windows: int) -> WindowedStream:
-        """The live part; a request that is not known has no mean."""
+        """Returns the live part; a request that is not known has no mean."""
         live = table[(table["time_us"] > 0) & table["cpu_request"].notna()]
         time = live["time_us"].to_numpy(dtype=np.float64) / 1e6
         time -= np.floor(time[0] / FIVE_MINUTES_SECONDS) * FIVE_MINUTES_SECONDS
@@ -60,7 +60,7 @@ def _google(key: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
 
 
 def _packets(table: pd.DataFrame, windows: int) -> WindowedStream:
-    """All captures laid over each other; one group, since the query is a scalar mean."""
+    """Lays all captures over each other in one group, since the query is a scalar mean."""
     ordered = table.sort_values("rel", kind="stable")
     time = ordered["rel"].to_numpy(dtype=np.float64)
     size = int(np.searchsorted(time, 45.0 + 15.0 * (windows - 1)))
@@ -117,12 +117,12 @@ PACKETS = Case(
 
 
 def concept_of(stream: WindowedStream, window: slice) -> Floats:
-    """The tuples of each group in a window: what CoD calls its concept."""
+    """Returns the tuples of each group in a window: what CoD calls its concept."""
     return np.bincount(stream.group[window], minlength=stream.groups).astype(np.float64)
 
 
 def departures_and_arrivals(windows: int) -> WindowedStream:
-    """Two streams that share keys: flights by origin and by destination, a day, or a stand-in."""
+    """Returns two streams that share keys: flights by origin and by destination."""
     path = data_file(FLIGHTS)
     if path is not None:
         table = pd.read_parquet(path)

@@ -24,12 +24,13 @@ CASES_SHARES_WINDOWS = ((ORIGIN, 0.1, 4), (ORIGIN, 0.25, 4), (CLASS, 0.02, 9), (
 
 
 class CodGate:
-    """What ``cod`` shows in memory, once more on Spark and through its gate."""
+    """Shows on Spark, through its gate, what ``cod`` shows in memory."""
 
     name: ClassVar[str] = "cod-gate"
     about: ClassVar[str] = "CoD at the gate on Spark, about 60 micro-batches a window"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Runs each case through a gate."""
         batches = 60 if effort >= 0.2 else 3
         spark = session()
         found: list[Compared] = []
@@ -64,7 +65,7 @@ def _result(found: list[Compared]) -> Result:
 
 
 def session() -> SparkSession:
-    """The one that is there, or a local one."""
+    """Gives the session that is active, or starts a local one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
         SparkSession.builder.master(os.environ.get("PENSTOCK_MASTER", "local[2]"))
@@ -79,7 +80,7 @@ def session() -> SparkSession:
 def through_gate(
     spark: SparkSession, stream: WindowedStream, concept: Concept, batches: int = 60
 ) -> AdmittedTuples:
-    """What the gate kept, and the weights that it stamped.
+    """Returns what the gate kept, and the weights that it stamped.
 
     The budget is the concept's own, and the latency allowed is so long that the machine's speed
     decides nothing.
@@ -102,7 +103,7 @@ def through_gate(
 
 
 def files(spark: SparkSession, stream: WindowedStream, folder: Path, batches: int) -> DataFrame:
-    """A stream whose micro-batches are the stream's batches, in order."""
+    """Returns a stream whose micro-batches are the stream's batches, in order."""
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")
     folder.mkdir(parents=True, exist_ok=True)

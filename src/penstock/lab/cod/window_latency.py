@@ -1,4 +1,4 @@
-"""How long a window takes in the window processor, shed in three ways (figures 7 and 8)."""
+"""Measures how long a window takes in the window processor, shed in three ways."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -20,12 +20,12 @@ SHEDDING_WAYS = ("none", "uniform", "concept")
 
 
 def middle(rows: pd.DataFrame) -> Mapping[str, Any]:
-    """A user's own median, in plain Python."""
+    """Is a user's own median, in plain Python."""
     return {"middle": float(median(rows["x"].tolist()))}
 
 
 def latencies(stream: WindowedStream, windows: int, shards: int = 1) -> dict[str, list[float]]:
-    """Milliseconds of each window by way of shedding; with shards, of the slowest one."""
+    """Returns milliseconds of each window by way of shedding; of the slowest shard."""
     found: dict[str, list[float]] = {way: [] for way in SHEDDING_WAYS}
     for window in list(stream.windows())[:windows]:
         buffers = [_buffer(stream, window, shard, shards) for shard in range(shards)]

@@ -8,6 +8,7 @@ from penstock.lab.result import Result, ResultTable
 
 
 def add(result: Result, scale: FigureScale) -> None:
+    """Adds what the paper claims of its default setting."""
     setting = Setting()
     tau = setting.threshold
     found = measured(setting, scale.associations, scale)

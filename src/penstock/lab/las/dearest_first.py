@@ -16,8 +16,8 @@ dropped that does not wait for 2 τ.
 Where a threshold is far below the cost of one tuple, or estimates are far off, that is not enough.
 So the *excess* over the threshold is added up, too, with what the operator tells of it; while it is
 above ``OVERDRAFT_TUPLES · τ``, nothing is kept that would wait longer than τ, and at twice that
-nothing that would wait at all; and L does not rise, or the short waits of that time would let the dear ones
-in. What is above is forgiven: after an abrupt change the past cannot be made good.
+nothing that would wait at all; and L does not rise, or the short waits of that time would let the
+dear ones in. What is above is forgiven: after an abrupt change the past cannot be made good.
 
 What it foresees is kept true by three changes to LAS' protocol:
 
@@ -81,12 +81,15 @@ class FadingOperator(Operator):
         self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT_TUPLES)
 
     def noticed(self, keys: Sequence[int], costs: Sequence[float]) -> None:
+        """Remembers the last tuples."""
         self.recent.extend(zip(keys[-RECENT_TUPLES:], costs[-RECENT_TUPLES:], strict=True))
 
     def look(self) -> list[Message]:
+        """Sends the matrices after every N tuples."""
         return [self.send()]
 
     def send(self) -> Matrices:
+        """Returns the matrices, and forgets half of them."""
         message = Matrices(self.sketch.copy(), self._lag())
         self.sketch.fade(FADED_SHARE)
         return message
@@ -98,6 +101,8 @@ class FadingOperator(Operator):
 
 
 class DearestFirst:
+    """Sheds the tuples for which others would wait longest; see the module."""
+
     def __init__(self, threshold: float, warm: Sketch | None = None) -> None:
         self.threshold = at_least(0.0, "threshold", threshold)
         self.total = 0.0
@@ -127,17 +132,19 @@ class DearestFirst:
         """The reply under way says nothing about the sketch in force."""
 
     def cost(self, key: int) -> float:
+        """Returns ŵ, what a tuple will cost."""
         return self._said(key) * self.scale
 
     def _said(self, key: int) -> float:
         return self.mean if self.sketch is None else self.sketch.cost(key)
 
     def delay_of_others(self, cost: float) -> float:
-        """κ · ŵ: the time that others wait for a tuple of this cost."""
+        """Returns κ · ŵ, the time that others wait for a tuple of this cost."""
         mean = self.mean * self.scale
         return TUPLES_BEHIND_FACTOR * self.threshold * (cost / mean) if mean > 0.0 else 0.0
 
     def sheds(self, key: int, now: float) -> bool:
+        """Says whether a tuple is dropped, and takes note of it if not."""
         start, said = max(self.total, now), self._said(key)
         cost = said * self.scale
         wait, delay = start - now, self.delay_of_others(cost)
@@ -181,6 +188,7 @@ class DearestFirst:
         self.mean, self.spread = sketch.mean, sketch.spread
 
     def request(self) -> Request | None:
+        """Returns a request for the operator's skew, if one is due."""
         if self.since < TUPLES_PER_REQUEST or self.waiting:
             return None
         request = Request(self.total, self.work if self.clean else 0.0, self.wait)
@@ -189,6 +197,7 @@ class DearestFirst:
         return request
 
     def receive(self, message: Message) -> None:
+        """Learns from matrices or a reply."""
         if isinstance(message, Matrices):
             open_to_all = self.limit >= self._highest()
             self._learn(message.sketch, message.scale)

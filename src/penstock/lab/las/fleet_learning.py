@@ -1,4 +1,4 @@
-"""The shedders that learn, LAS and Dearest First, for many runs at once.
+"""Simulates the shedders that learn, LAS and Dearest First, for many runs at once.
 
 Matrices are rare, so each run has a real ``Operator``, which gets its tuples a window at a time;
 the decisions and the synchronisation are vectors over the runs.
@@ -23,7 +23,7 @@ SKETCH_FAILURE_CHANCE = 0.1
 
 
 class Learners:
-    """The operators of all runs, and what the shedders know from their matrices."""
+    """Has the operators of all runs, and what the shedders know from their matrices."""
 
     def __init__(
         self, runs: ParallelRuns, kind: type[Operator], window: int = WINDOW_TUPLES
@@ -67,12 +67,13 @@ class Learners:
         self.mean[run], self.spread[run], self.lag[run] = sketch.mean, sketch.spread, told.scale
 
     def begin(self, number: int, phase: StreamPhase) -> None:
+        """Begins a phase of other costs."""
         for run in range(len(self.operators)):
             self._flush(run, number)
         self.costs = phase.costs
 
     def received(self, now: Floats) -> Bools | None:
-        """Which runs get new matrices at this time; None where none does."""
+        """Returns which runs get new matrices at this time; None where none does."""
         ready = self.due <= now
         if not ready.any():
             return None
@@ -86,9 +87,11 @@ class Learners:
         return np.asarray(ready)
 
     def asked(self, items: Items) -> Floats:
+        """Returns the estimated costs of items."""
         return np.asarray(self.estimates.reshape(-1)[self.base + items])
 
     def executed(self, number: int, kept: Bools, done: Floats) -> None:
+        """Counts tuples that were kept, and sends matrices that are due."""
         self.log[number] = kept
         self.left -= kept
         if self.left.min() > 0:
@@ -111,13 +114,13 @@ class Learners:
 
 
 def warmed(operator: Operator, items: Items, costs: Floats) -> Matrices:
-    """What an operator sends after these tuples; it goes on from there."""
+    """Returns what an operator sends after these tuples; it goes on from there."""
     operator.sketch.update(items.astype(np.uint64), costs[items])
     return operator.send()
 
 
 class Synchronisation:
-    """One request at a time under way from each shedder, and what came back."""
+    """Keeps one request at a time under way from each shedder, and what came back."""
 
     def __init__(self, width: int) -> None:
         self.waiting = np.zeros(width, dtype=bool)
@@ -125,15 +128,17 @@ class Synchronisation:
         self.skew = np.zeros(width)
 
     def send(self, which: Bools, total: Floats, done: Floats) -> None:
+        """Sends requests from these runs."""
         self.waiting |= which
         self.due = np.where(which, done, self.due)
         self.skew = np.where(which, done - total, self.skew)
 
     def corrections(self, idle: Floats) -> Floats:
-        """See ``shedder.correction``."""
+        """Returns what ``shedder.correction`` does, for all runs."""
         return np.where(idle <= 0.0, self.skew, np.maximum(self.skew - idle, 0.0))
 
     def received(self, now: Floats) -> Bools | None:
+        """Returns which runs get a reply at this time."""
         ready = self.due <= now
         if not ready.any():
             return None
@@ -143,7 +148,7 @@ class Synchronisation:
 
 
 class LoadAwareFleet(ForesightFleet):
-    """``shedder.LoadAware`` with ``operator.Operator``."""
+    """Is ``shedder.LoadAware`` with ``operator.Operator``."""
 
     def __init__(self, runs: ParallelRuns, window: int = WINDOW_TUPLES) -> None:
         super().__init__(runs)
@@ -153,13 +158,16 @@ class LoadAwareFleet(ForesightFleet):
         self.to_send = np.zeros(runs.width, dtype=bool)
 
     def begin(self, number: int, phase: StreamPhase) -> None:
+        """Begins a phase of other costs."""
         self.learners.begin(number, phase)
 
     def estimates(self, items: Items, costs: Floats) -> Floats:
+        """Returns what tuples will cost by the matrices."""
         del costs
         return self.learners.asked(items) * self.caution
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        """Returns which runs keep their tuple."""
         news = self.learners.received(now)
         if news is not None:
             self.to_send |= news
@@ -178,6 +186,7 @@ class LoadAwareFleet(ForesightFleet):
         return np.asarray(keeps | ~known)
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
+        """Tells operators and requests what was kept."""
         del wait, costs
         if self.to_send.any():
             asking = self.to_send & kept & ~self.sync.waiting
@@ -188,7 +197,7 @@ class LoadAwareFleet(ForesightFleet):
 
 
 class DearestFirstFleet:
-    """``dearest_first.DearestFirst`` with its ``FadingOperator``."""
+    """Is ``dearest_first.DearestFirst`` with its ``FadingOperator``."""
 
     def __init__(self, runs: ParallelRuns, window: int = WINDOW_TUPLES) -> None:
         self.learners = Learners(runs, df.FadingOperator, window)
@@ -204,9 +213,11 @@ class DearestFirstFleet:
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
 
     def begin(self, number: int, phase: StreamPhase) -> None:
+        """Begins a phase of other costs."""
         self.learners.begin(number, phase)
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        """Returns which runs keep their tuple."""
         del number, costs
         self._receive(now)
         known = self.learners.known
@@ -258,6 +269,7 @@ class DearestFirstFleet:
         )
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
+        """Tells operators and requests what was kept."""
         self.done_work += costs * kept
         self.done_wait += wait
         self.done_tuples += kept
@@ -307,7 +319,7 @@ class DearestFirstFleet:
 
 
 def _scaled_by(surprise: Floats, tuples: Floats) -> Floats:
-    """See ``DearestFirst._be_surprised``."""
+    """Returns the factors of ``DearestFirst._be_surprised``."""
     clear = np.abs(surprise) * np.sqrt(tuples) > df.CLEAR_SURPRISE_LOG
     replies = np.where(clear, tuples / df.TUPLES_PER_REQUEST, 1.0)
     most = df.MOST_SURPRISE_LOG * replies

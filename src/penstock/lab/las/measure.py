@@ -28,7 +28,7 @@ FLEETS: dict[str, Callable[[ParallelRuns], FleetShedder]] = {
 
 @dataclass(frozen=True)
 class FigureScale:
-    """How much is run at an effort; 1 takes about ten minutes on one core."""
+    """Says how much is run at an effort; 1 takes about ten minutes on one core."""
 
     associations: int
     """In the default setting."""
@@ -45,6 +45,7 @@ class FigureScale:
 
     @classmethod
     def of(cls, effort: float) -> "FigureScale":
+        """Returns the scale for an effort."""
         whole = effort >= 0.05
         return cls(
             whole=whole,
@@ -58,10 +59,11 @@ class FigureScale:
 
 
 def measured(setting: Setting, associations: int, scale: FigureScale) -> dict[str, Outcomes]:
+    """Simulates a setting with every shedder."""
     made = runs([setting], associations, scale.seeds, scale.tuples)
     return {name: simulate_fleet(made, fleet(made)) for name, fleet in FLEETS.items()}
 
 
 def spread(values: Floats) -> tuple[float, float, float]:
-    """Mean, least and most, as the paper's bars show them."""
+    """Returns mean, least and most, as the paper's bars show them."""
     return float(np.mean(values)), float(np.min(values)), float(np.max(values))

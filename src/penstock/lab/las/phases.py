@@ -1,4 +1,4 @@
-"""Figure 9: seven phases, each with an abrupt change."""
+"""Reproduces figure 9: seven phases, each with an abrupt change."""
 
 import numpy as np
 
@@ -18,6 +18,7 @@ THRESHOLD_MILLISECONDS = 64.0
 
 
 def add(result: Result, scale: FigureScale) -> None:
+    """Adds figure 9."""
     each = PHASE_TUPLES * scale.tuples // STREAM_TUPLES // WINDOWS_PER_PHASE * WINDOWS_PER_PHASE
     made = seven_phases(scale.series, THRESHOLD_MILLISECONDS, each)
     found = {
@@ -48,7 +49,7 @@ def add(result: Result, scale: FigureScale) -> None:
 
 
 def _latency(outcome: Outcomes) -> Floats:
-    """Of each window and run; of a window in which nothing was kept, 0."""
+    """Returns the latency of each window and run; 0 for a window that kept nothing."""
     return np.asarray(outcome.waits / np.maximum(outcome.kept, 1))
 
 

@@ -1,4 +1,4 @@
-"""Figures 4 to 8: one parameter moves, the rest stays."""
+"""Reproduces figures 4 to 8: one parameter moves, the rest stays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ SKETCH_ERRORS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 @dataclass(frozen=True)
 class Sweep:
+    """Describes a figure in which one parameter moves."""
+
     figure: int
     what: str
     values: tuple[float, ...]
@@ -41,6 +43,7 @@ Point = tuple[float, float, float]
 
 
 def add(result: Result, scale: FigureScale, say: Say) -> None:
+    """Adds the figures."""
     total = sum(len(sweep.values[:: scale.thin]) for sweep in SWEEPS)
     done = 0
     for sweep in SWEEPS:

@@ -13,7 +13,7 @@ DISTINCT_COSTS, SKETCH_ROWS = 64, 10
 
 
 def expected(cost: float) -> float:
-    """E{W/F} of an item with this cost where all items are equally frequent."""
+    """Returns E{W/F} of an item with this cost where all items are equally frequent."""
     total = N // DISTINCT_COSTS * DISTINCT_COSTS * (DISTINCT_COSTS + 1) / 2
     return (total - cost) / (N - 1) - K * (total - N * cost) / (N * (N - 1)) * (
         1 - (1 - 1 / K) ** N
@@ -21,7 +21,7 @@ def expected(cost: float) -> float:
 
 
 def drawn(trials: int) -> Floats:
-    """The ratios of all items in every row of ``trials`` sketches: (trials, rows, items)."""
+    """Returns the ratios of all items in every row of sketches: (trials, rows, items)."""
     costs = np.tile(np.arange(1.0, DISTINCT_COSTS + 1), N // DISTINCT_COSTS)
     keys = fingerprints(np.arange(N))
     ratios = np.empty((trials, SKETCH_ROWS, N))
@@ -34,6 +34,7 @@ def drawn(trials: int) -> Floats:
 
 
 def add(result: Result, scale: FigureScale) -> None:
+    """Adds the theorem's example."""
     ratios = drawn(max(scale.associations, 10))
     mean = ratios.mean(axis=(0, 1)).reshape(-1, DISTINCT_COSTS).mean(axis=0)
     exceeds = float((ratios.min(axis=1) >= 48.0).mean())

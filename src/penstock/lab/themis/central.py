@@ -23,7 +23,7 @@ TIGHT_PRICE = 1e-7
 
 @dataclass(frozen=True)
 class Problem:
-    """A deployment in steady state, as matrices over fragments."""
+    """Describes a deployment in steady state, as matrices over fragments."""
 
     gain: Floats
     """Queries by fragments: SIC of keeping everything."""
@@ -34,7 +34,7 @@ class Problem:
 
     @classmethod
     def of(cls, deployment: Deployment, rate: float) -> "Problem":
-        """With every source at this rate, in tuples a second."""
+        """Describes a deployment with every source at this rate, in tuples a second."""
         work = deployment.work
         fragments = np.arange(work.query.size)
         inner = np.flatnonzero(~work.root)
@@ -50,11 +50,12 @@ class Problem:
         return cls(gain, load, np.maximum(deployment.capacity - passing, 0.0))
 
     def sic(self, kept: Floats) -> Floats:
+        """Returns the SIC of queries, by the share that each fragment keeps."""
         return np.asarray(self.gain @ kept)
 
 
 def lexicographic_max_min(problem: Problem) -> Floats:
-    """Each query's SIC at the optimum."""
+    """Returns each query's SIC at the optimum."""
     held = np.full(len(problem.gain), np.nan)
     while np.isnan(held).any():
         rising = np.isnan(held)
@@ -68,7 +69,7 @@ def lexicographic_max_min(problem: Problem) -> Floats:
 
 
 def _raise_least(problem: Problem, held: Floats, rising: Bools) -> tuple[float, Floats]:
-    """The highest level that all who rise can reach, and what each of them pays for it."""
+    """Returns the highest level that all who rise can reach, and its price to each."""
     queries, fragments = problem.gain.shape
     at_least = np.hstack((-problem.gain, rising.astype(np.float64)[:, None]))
     room = np.hstack((problem.load, np.zeros((problem.room.size, 1))))

@@ -1,4 +1,4 @@
-"""A site fails for twenty seconds: what is lost, how soon it is back, and how others fare."""
+"""Lets a site fail for twenty seconds: what is lost, how soon it is back, how others fare."""
 
 from typing import ClassVar
 
@@ -19,10 +19,13 @@ FAILING_SITE = 0
 
 
 class ThemisFailure:
+    """Simulates the failure of a site."""
+
     name: ClassVar[str] = "themis-failure"
     about: ClassVar[str] = "a site fails for 20 s: what is lost, and how soon it is back"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Runs calm and overloaded federations in which a site fails."""
         scale = StudyScale.of(effort)
         result = Result("A site fails", "beyond THEMIS: its model of loss (section 4)")
         rows, drops, back, fair = [], [], [], []
@@ -81,7 +84,7 @@ def _run(scale: StudyScale, seed: int, overload: float) -> SimulationOutcome:
 
 
 def lost_share(deployment: Deployment) -> Floats:
-    """Of each query: what its fragments at the site, and all that passes through them, carry."""
+    """Returns the share of each query's sources that reach it through the failing site."""
     work = deployment.work
     cut = deployment.site_of == FAILING_SITE
     for fragment in np.flatnonzero(~work.root):  # a fragment comes after the one it feeds
@@ -99,7 +102,7 @@ def _furthest_from_loss(outcome: SimulationOutcome) -> float:
 
 
 def _furthest_from_before(outcome: SimulationOutcome) -> float:
-    """Means over two seconds: results come once a second."""
+    """Compares means over two seconds, since results come once a second."""
     before, after = (
         np.mean([_at(outcome, end - ago) for ago in np.arange(0.0, 2.0, 0.25)], axis=0)
         for end in (

@@ -32,10 +32,13 @@ Grid = dict[tuple[str, str, str], SeededRuns]
 
 
 class ThemisMultiSite:
+    """Reproduces THEMIS on several sites."""
+
     name: ClassVar[str] = "themis-multi-site"
     about: ClassVar[str] = "18 sites, 2,000 fragments: against random shedding, and without news"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates each case, policy and placement."""
         scale = StudyScale.of(effort)
         cases = ["2", "1-6"] if scale.brief else list(CASES)
         wanted = [(p, case, policy) for p in PLACEMENTS for case in cases for policy in POLICIES]
@@ -67,8 +70,8 @@ class ThemisMultiSite:
         result.notes = [
             "The paper states 33 % for the mixed workload with Zipf placement; its curves are not "
             "in the text, so order and sign are judged.",
-            "With one fragment a query no policy can be fairer than the placement allows: the central "
-            "optimum of `themis-optimum` has the same index there.",
+            "With one fragment a query no policy can be fairer than the placement allows: the "
+            "central optimum of `themis-optimum` has the same index there.",
         ]
         result.figures = {
             "grid": {" ".join(key): runs.json() for key, runs in grid.items()},
@@ -79,7 +82,7 @@ class ThemisMultiSite:
 
 
 def _ten_sites(scale: StudyScale, ratio: float) -> Scenario:
-    """Figure 11: this part of all fragments is in queries of three."""
+    """Returns figure 11's scenario: this part of all fragments is in queries of three."""
     total = scale.many(FRAGMENTS, 120)
     base = federation(total, (1, 1), sites=scale.sites(10), duration=scale.duration)
     counts = {1: (1 - ratio) * total, 3: ratio * total / 3}

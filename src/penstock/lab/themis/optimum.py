@@ -32,10 +32,13 @@ CASES = {
 
 
 class ThemisOptimum:
+    """Compares policies with the central optimum."""
+
     name: ClassVar[str] = "themis-optimum"
     about: ClassVar[str] = "the distance to the central optimum, as published and better"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates each case under each policy, and solves it centrally."""
         scale = StudyScale.of(effort)
         rows, found, best = (
             [],

@@ -1,4 +1,4 @@
-"""THEMIS, section 7.6: what deciding costs, here and against random shedding."""
+"""Measures what deciding costs, beside random shedding (THEMIS, section 7.6)."""
 
 import time
 from typing import ClassVar
@@ -13,10 +13,13 @@ FRAGMENTS = 2000
 
 
 class ThemisOverhead:
+    """Measures the processor time of decisions."""
+
     name: ClassVar[str] = "themis-overhead"
     about: ClassVar[str] = "the cost of a decision, and of simulating 2,000 fragments"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates a federation, a tenth of it, and one with random shedding."""
         scale = StudyScale.of(effort)
         duration = max(20.0, SIMULATED_SECONDS * effort)
         shorter = max(20.0, duration / 3)
@@ -45,9 +48,8 @@ class ThemisOverhead:
                 )
             ],
             holds={
-                f"{SIMULATED_SECONDS:g} s of 18 sites with {FRAGMENTS} fragments in at most 30 s on one "
-                "core "
-                f"({full:.1f} s)": full <= 30.0,
+                f"{SIMULATED_SECONDS:g} s of 18 sites with {FRAGMENTS} fragments in at most 30 s "
+                f"on one core ({full:.1f} s)": full <= 30.0,
                 f"ten times the fragments take at most 12 times the time ({growth:.1f})": (
                     growth <= 12.0
                 ),

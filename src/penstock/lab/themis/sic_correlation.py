@@ -45,7 +45,7 @@ WINDOW_SQL = "window(ts, '1 second')"
 
 @dataclass(frozen=True)
 class MeasuredQuery:
-    """A query of table 1, its data, and the error of one window's answer given the true one."""
+    """Is a query of table 1, with its data and the error of one window's answer."""
 
     name: str
     sql: str
@@ -109,6 +109,8 @@ QUERIES = (
 
 @dataclass(frozen=True)
 class ErrorPoint:
+    """Holds the SIC and the error of a query at one rate."""
+
     rate: float
     sic: float
     error: float
@@ -120,10 +122,13 @@ Curves = dict[str, dict[str, list[ErrorPoint]]]
 
 
 class SicCorrelation:
+    """Reproduces figures 6 and 7."""
+
     name: ClassVar[str] = "sic-correlation"
     about: ClassVar[str] = "THEMIS figures 6 and 7: error of results against their SIC"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Answers all queries at all rates, and correlates errors with SIC."""
         windows = max(6, round(WINDOWS_PER_RATE * effort))
         many = COUNT_WINDOW_TUPLES if effort >= 0.1 else 500
         curves: Curves = {}
@@ -166,7 +171,7 @@ def _data(windows: int, many: int, directory: Path) -> dict[str, Sets]:
 
 
 def _tuples(spark: SparkSession, shape: str, sets: Sets, directory: Path) -> DataFrame:
-    """All data sets one after the other: ``unit`` numbers windows over all of them."""
+    """Returns all data sets one after the other; ``unit`` numbers their windows."""
     frames, first = [], 0
     for kind, windows in sets.items():
         frame = spark.read.parquet(str(directory / f"{shape}-{kind}.parquet"))
@@ -178,7 +183,7 @@ def _tuples(spark: SparkSession, shape: str, sets: Sets, directory: Path) -> Dat
 
 
 def _admitted(tuples: DataFrame, source: str, units: int, rates: tuple[float, ...]) -> DataFrame:
-    """Each tuple at each rate, as a gate leaves it: by a hash of its identity, and stamped."""
+    """Returns each tuple at each rate as a gate leaves it: by a hash, and stamped."""
     rate = sf.element_at(sf.array(*map(sf.lit, rates)), sf.col("step") + 1)
     numbers = sf.sequence(sf.lit(0), sf.lit(len(rates) - 1))
     steps = tuples.withColumn("step", sf.explode(numbers))
@@ -221,7 +226,7 @@ def _curve(
 def _points(
     query: MeasuredQuery, sets: Sets, units: int, found: dict[int, Any], sic: dict[int, float]
 ) -> dict[str, list[ErrorPoint]]:
-    """The last rate is 1, and has the true answers."""
+    """Returns a point for each rate; the last rate is 1, and has the true answers."""
     curves: dict[str, list[ErrorPoint]] = {}
     first, whole = 0, (len(RATES) - 1) * units
     for kind, windows in sets.items():

@@ -1,4 +1,4 @@
-"""The streams of THEMIS' figures 6 and 7: values of five kinds, in windows of a second.
+"""Makes the streams of THEMIS' figures 6 and 7: values of five kinds, in windows of a second.
 
 Every window is a unit of its own, so all data sets and all rates stand one after the other in event
 time, and one query answers them together.
@@ -29,25 +29,28 @@ SLOTS_PER_DAY = 288
 
 @dataclass(frozen=True)
 class DataSet:
-    """Columns of one data set, a row a tuple; ``window`` counts from 0."""
+    """Holds the columns of one data set, a row a tuple; ``window`` counts from 0."""
 
     columns: dict[str, Any]
 
     @property
     def windows(self) -> int:
+        """Returns how many windows there are."""
         return int(self.columns["window"].max()) + 1
 
     def write(self, path: Path) -> None:
+        """Writes the data set as Parquet."""
         import_module("pyarrow.parquet").write_table(pa.table(self.columns), path)
 
 
 def synthetic(kind: str, rng: np.random.Generator, windows: int, size: int) -> DataSet:
+    """Draws values of one kind."""
     values = _values(kind, rng, windows * size)
     return DataSet({"window": np.repeat(np.arange(windows), size), "value": values})
 
 
 def synthetic_nodes(kind: str, rng: np.random.Generator, windows: int) -> DataSet:
-    """Nodes with a mean of their own, and free memory that is enough for three in four."""
+    """Draws nodes with a mean of their own; three in four have enough free memory."""
     size = NODES_PER_WINDOW * READINGS_PER_NODE
     node = np.tile(np.repeat(np.arange(NODES_PER_WINDOW), READINGS_PER_NODE), windows)
     own = (
@@ -65,7 +68,7 @@ def synthetic_nodes(kind: str, rng: np.random.Generator, windows: int) -> DataSe
 
 
 def synthetic_pairs(kind: str, rng: np.random.Generator, windows: int) -> DataSet:
-    """Two nodes whose values have half of their variance in common."""
+    """Draws the values of two nodes, which have half of their variance in common."""
     common, one, two = (_values(kind, rng, windows * VALUES_PER_WINDOW) for _ in range(3))
     window = np.repeat(np.arange(windows), VALUES_PER_WINDOW)
     return DataSet({"window": window, "value": common + one, "other": common + two})
@@ -77,7 +80,7 @@ def _values(kind: str, rng: np.random.Generator, size: int) -> Floats:
 
 @dataclass(frozen=True)
 class PlanetLab:
-    """CPU use of machines, a reading every five minutes; a slot of those is a window here."""
+    """Holds the CPU use of machines, a reading every five minutes; such a slot is a window."""
 
     slot: Any
     machine: Any
@@ -97,7 +100,7 @@ class PlanetLab:
         return cls(slot, machine.astype(np.int64), cpu)
 
     def values(self, windows: int) -> DataSet:
-        """Slots spread evenly over the ten days."""
+        """Returns slots spread evenly over the ten days."""
         chosen = np.linspace(0, self.slot.max(), windows).astype(np.int64)
         place = np.full(self.slot.max() + 1, -1)
         place[chosen] = np.arange(windows)
@@ -108,12 +111,12 @@ class PlanetLab:
         return DataSet({name: column[kept] for name, column in columns.items()})
 
     def nodes(self, windows: int) -> DataSet:
-        """As above; the trace has no memory, so all have enough."""
+        """Returns the values with free memory; the trace has none, so all have enough."""
         columns = self.values(windows).columns
         return DataSet(columns | {"free": np.full(columns["value"].size, 150_000.0)})
 
     def pairs(self, windows: int) -> DataSet:
-        """Machines that ran for a whole day, two by two; a pair's day is a window."""
+        """Pairs machines that ran for a whole day; a pair's day is a window."""
         day = self.slot // SLOTS_PER_DAY
         order = np.lexsort((self.slot, self.machine, day))
         code = day[order] * (self.machine.max() + 1) + self.machine[order]

@@ -12,10 +12,13 @@ INTERVAL_SECONDS = (0.1, 0.25, 0.5, 1.0)
 
 
 class ThemisSingleSite:
+    """Reproduces THEMIS on one site."""
+
     name: ClassVar[str] = "themis-single-site"
     about: ClassVar[str] = "fairness on one site up to tenfold overload; the shedding interval"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates overloads and shedding intervals."""
         scale = StudyScale.of(effort)
         by_load = sweep(
             scale.some(OVERLOAD_FACTORS),

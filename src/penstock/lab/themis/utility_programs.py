@@ -23,12 +23,12 @@ MOST_ROUNDS = 60
 
 
 def output_rates(problem: Problem) -> Floats:
-    """Queries by fragments: source tuples a second that stand behind a result, kept whole."""
+    """Returns, queries by fragments, the source tuples a second behind results kept whole."""
     return np.asarray((problem.gain > 0) * problem.load.sum(axis=0))
 
 
 def weighted_throughput(problem: Problem, weights: Floats | None = None) -> Floats:
-    """Which share each fragment keeps where ``Σ weight · output`` is largest."""
+    """Returns the shares that fragments keep where ``Σ weight · output`` is largest."""
     output = output_rates(problem)
     weight = np.ones(len(output)) if weights is None else weights
     # a corner of the polytope, as the simplex method of the paper's tool finds it
@@ -43,7 +43,7 @@ def weighted_throughput(problem: Problem, weights: Floats | None = None) -> Floa
 
 
 def log_utility(problem: Problem) -> Floats:
-    """Which share each fragment keeps where ``Σ log output`` is largest."""
+    """Returns the shares that fragments keep where ``Σ log output`` is largest."""
     output = output_rates(problem)
     queries, fragments = output.shape
     whole = output.sum(axis=1)

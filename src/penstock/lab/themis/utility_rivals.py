@@ -19,10 +19,13 @@ NEARLY_WHOLE_SIC, NEARLY_NO_SIC = 0.999, 0.001
 
 
 class ThemisRivals:
+    """Compares BALANCE-SIC with central programs."""
+
     name: ClassVar[str] = "themis-rivals"
     about: ClassVar[str] = "against weighted throughput and log-utility, solved centrally"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Solves the simple deployment, and simulates and solves the complex one."""
         scale = StudyScale.of(effort)
         result = Result("THEMIS: against related work", "THEMIS, section 7.5")
         say("simple deployment", 0.0)
@@ -69,7 +72,7 @@ class ThemisRivals:
 
 
 def _simple() -> Deployment:
-    """60 AVG-all queries of two fragments; all first fragments on one site, all roots on the other.
+    """Deploys 60 AVG-all queries: their first fragments on one site, their roots on another.
 
     The capacity is such that about three queries and a half fit, as in the paper's solution.
     """
@@ -84,7 +87,10 @@ def _simple() -> Deployment:
 
 
 def _complex(seed: int, duration: float) -> dict[str, float]:
-    """20 AVG-all in three fragments, 20 COV and 20 TOP-5 in two, at random on four sites."""
+    """Returns Jain's index of 60 queries at random on four sites.
+
+    20 are AVG-all in three fragments, 20 COV and 20 TOP-5 in two.
+    """
     scenario = Scenario.model_validate(
         {
             "seed": seed,

@@ -17,10 +17,13 @@ CASES: dict[str, tuple[float, dict[str, Any] | None]] = {
 
 
 class ThemisWideArea:
+    """Reproduces THEMIS over a wide area."""
+
     name: ClassVar[str] = "themis-wide-area"
     about: ClassVar[str] = "bursty sources and 50 ms between sites"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates latencies between sites, with and without bursts."""
         scale = StudyScale.of(effort)
         found = sweep(list(CASES), lambda case: _four_sites(scale, case), scale, say)
         calm, wide = found["LAN"].median(mean_of), found["WAN, bursts"].median(mean_of)
