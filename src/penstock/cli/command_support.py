@@ -19,6 +19,12 @@ def share(text: str) -> float:
     return value
 
 
+def check_seconds(seconds: float, example: int) -> None:
+    """Refuses a length of time that is not above 0 and finite."""
+    if not 0 < seconds < float("inf"):
+        raise PenstockError(f"--seconds must be above 0, such as {example}; got {seconds:g}")
+
+
 def check_writable(option: str, file: Path | None) -> None:
     """Refuses a file that cannot be written before the work begins, not after it."""
     if file is None:

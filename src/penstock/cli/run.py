@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from penstock.cli.command_support import check_writable
+from penstock.cli.command_support import check_seconds, check_writable
 from penstock.cli.interrupt import Interrupt
 from penstock.cli.run_view import RunMoment, RunView, view
 from penstock.cli.terminal import say
@@ -88,8 +88,8 @@ def run(path: Path, seconds: float | None = None, report: Path | None = None) ->
 
 
 def _check_options(seconds: float | None, report: Path | None) -> None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise PenstockError(f"--seconds must be above 0, such as 30; got {seconds:g}")
+    if seconds is not None:
+        check_seconds(seconds, 30)
     check_writable("--report", report)
 
 

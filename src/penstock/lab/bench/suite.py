@@ -14,7 +14,7 @@ from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 
 from penstock import __version__
-from penstock.errors import PenstockError
+from penstock.cli.command_support import check_seconds
 from penstock.lab.bench import (
     best_fixed_rate,
     burst,
@@ -48,8 +48,7 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
 
 def run_benches(names: list[str], seconds: float, directory: Path | None) -> bool:
     """Runs benchmarks in one session, and says whether everything holds."""
-    if not 0 < seconds < float("inf"):
-        raise PenstockError(f"--seconds must be above 0, such as 90; got {seconds:g}")
+    check_seconds(seconds, 90)
     with harness.bench_session() as spark:
         good = [_run(spark, name, seconds, directory) for name in names]
     return all(good)

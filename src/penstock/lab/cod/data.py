@@ -37,13 +37,18 @@ class Case:
 
 def _flights(*keys: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
     def load(table: pd.DataFrame, windows: int) -> WindowedStream:
-        begin = table["date"].iloc[0].floor("D")
-        time = (table["date"] - begin).dt.total_seconds().to_numpy()
+        time = _seconds_of_flights(table)
         part = table.iloc[: int(np.searchsorted(time, windows * DAY_SECONDS))]
         delay = np.maximum(part["delay"].to_numpy(dtype=np.float64) + DELAY_SHIFT_MINUTES, 1.0)
         return WindowedStream(time[: len(part)], _codes(part, *keys), delay, DAY_SECONDS)
 
     return load
+
+
+def _seconds_of_flights(table: pd.DataFrame) -> Floats:
+    """Returns the seconds of flights since the beginning of the first day."""
+    begin = table["date"].iloc[0].floor("D")
+    return np.asarray((table["date"] - begin).dt.total_seconds().to_numpy(), dtype=np.float64)
 
 
 def _google(key: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
@@ -126,8 +131,7 @@ def departures_and_arrivals(windows: int) -> WindowedStream:
     path = data_file(FLIGHTS)
     if path is not None:
         table = pd.read_parquet(path)
-        begin = table["date"].iloc[0].floor("D")
-        time = (table["date"] - begin).dt.total_seconds().to_numpy()
+        time = _seconds_of_flights(table)
         size = int(np.searchsorted(time, windows * DAY_SECONDS))
         names = [table[side].iloc[:size].astype(str) for side in ("origin", "destination")]
         group = np.unique(np.concatenate(names), return_inverse=True)[1]

@@ -1,7 +1,5 @@
 """CoD on Spark: streams through a real gate, batch by batch, and through the window processor."""
 
-import os
-import sys
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -15,6 +13,7 @@ from penstock.lab.cod.compare import Compared, at_equal_volume
 from penstock.lab.cod.data import CLASS, ORIGIN, USER
 from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
 from penstock.lab.result import Result, ResultTable, Say
+from penstock.spark.session import borrowed
 from penstock.spark.site import Site
 from penstock.windows.concept import Concept
 
@@ -32,13 +31,13 @@ class CodGate:
     def run(self, effort: float, say: Say) -> Result:
         """Runs each case through a gate."""
         batches = 60 if effort >= 0.2 else 3
-        spark = session()
         found: list[Compared] = []
-        for number, (case, keep, windows) in enumerate(CASES_SHARES_WINDOWS):
-            say(f"{case.name} at {keep:.0%}", number / len(CASES_SHARES_WINDOWS))
-            stream, _ = case.stream(max(2, round(windows * effort)))
-            terms = Concept(stream.length, keep=keep, time="t")
-            found.append(at_equal_volume(stream, through_gate(spark, stream, terms, batches)))
+        with borrowed("reproduce") as spark:
+            for number, (case, keep, windows) in enumerate(CASES_SHARES_WINDOWS):
+                say(f"{case.name} at {keep:.0%}", number / len(CASES_SHARES_WINDOWS))
+                stream, _ = case.stream(max(2, round(windows * effort)))
+                terms = Concept(stream.length, keep=keep, time="t")
+                found.append(at_equal_volume(stream, through_gate(spark, stream, terms, batches)))
         return _result(found)
 
 
@@ -62,19 +61,6 @@ def _result(found: list[Compared]) -> Result:
     result.figures["uniform over CoD, per user"] = gain
     result.holds["per user, the error is at least 10 times less than uniform's"] = gain >= 10
     return result
-
-
-def session() -> SparkSession:
-    """Gives the session that is active, or starts a local one."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master(os.environ.get("PENSTOCK_MASTER", "local[2]"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
 
 
 def through_gate(
