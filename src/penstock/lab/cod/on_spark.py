@@ -1,5 +1,6 @@
 """CoD on Spark: streams through a real gate, batch by batch, and through the window processor."""
 
+import os
 from importlib import import_module
 from itertools import count
 from pathlib import Path
