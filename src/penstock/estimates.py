@@ -1,16 +1,16 @@
-"""Weighted aggregates as formulas, written once for Spark's columns and for SQL.
+"""Writes weighted aggregates as formulas, once for Spark's columns and for SQL.
 
-An *algebra* builds expressions: ``penstock.spark.aggregates`` gives one whose expressions are
-Spark columns, ``penstock.sql`` one whose expressions are nodes of a parsed query. The arithmetic
-is that of ``tests.reference.estimate``, the oracle in the tests: ``w`` is one over the rate, null
+An *algebra* builds expressions: ``penstock.spark.weighted_columns`` gives one whose expressions are
+Spark columns, ``penstock.sql`` one whose expressions are nodes of a parsed query. The arithmetic is
+that of ``tests.reference.estimate``, the oracle in the tests: ``w`` is one over the rate, null
 where a tuple does not count; ``Σ w(w-1) f²`` is the variance of ``Σ w f`` for any influence f.
 
 Where every weight is 1 the second-order aggregates are Spark's own, to the last digit.
 
 An interval is Student's. A few tuples, or a few heavy ones among many light ones, say little about
-what was not admitted; the *doubt* is one over the effective number of tuples behind a variance,
-``Σ (w(w-1))² / (Σ w(w-1))²``: one over n for n tuples of one weight, nearly 1 where a single heavy
-tuple speaks for all.
+the tuples that were shed. The *doubt* is one over the effective number of tuples behind a variance,
+``Σ (w(w-1))² / (Σ w(w-1))²``: one over n for n tuples of one weight, and nearly 1 where a single
+heavy tuple outweighs the others.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Term(Protocol):
-    """An expression of some algebra; arithmetic stays inside it."""
+    """Is an expression of some algebra; arithmetic with it gives others."""
 
     def __add__(self, other: Any) -> Any: ...
     def __sub__(self, other: Any) -> Any: ...
@@ -33,21 +33,24 @@ class Term(Protocol):
 
 E = TypeVar("E", bound=Term)
 Polynomial = Mapping[tuple[int, int], E | None]
-"""In x and y: coefficients by powers; None is 1."""
+"""The coefficients of a polynomial in x and y by powers; None is 1."""
+FREQUENCY_PER_WEIGHT = 1024.0
+"""Spark's percentile takes whole frequencies, so a weight is rounded to one part in so many."""
 
 
 class Algebra(Protocol[E]):
-    """All that formulas need to know of the expressions that they are made of."""
+    """Says all that formulas need to know of the expressions that they are made of."""
 
     def call(self, name: str, *arguments: E) -> E:
-        """A function of Spark SQL, by its name there."""
+        """Calls a function of Spark SQL by its name there."""
 
-    def literal(self, value: float | None) -> E: ...
+    def literal(self, value: float | None) -> E:
+        """Returns a constant; None is null."""
 
 
 @dataclass(frozen=True)
 class Weighted(Generic[E]):
-    """An estimate, and the variance of its error; None where no sound one is known."""
+    """Holds an estimate, and the variance of its error; None where no sound one is known."""
 
     value: E
     variance: E | None = None
@@ -56,16 +59,16 @@ class Weighted(Generic[E]):
 
 
 def student(z: float, doubt: E) -> E:
-    """Student's quantile where the normal one is z: Fisher's expansion to the second order."""
+    """Returns Student's quantile where the normal one is z (Fisher's expansion, second order)."""
     first, second = (z**3 + z) / 4.0, (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
     quantile: E = (doubt * second + first) * doubt + z
     return quantile
 
 
 def bounds(algebra: Algebra[E], found: Weighted[E], confidence: float) -> tuple[E, E]:
-    """The interval that holds the truth with this confidence; for an estimate with a variance."""
+    """Returns the interval that holds the truth with this confidence."""
     if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence is a share such as 0.95, not {confidence}")
+        raise ValueError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
     if found.variance is None or found.doubt is None:
         raise ValueError("no sound interval is known for this aggregate")
     spread = algebra.call("greatest", found.variance, algebra.literal(0.0))
@@ -76,20 +79,20 @@ def bounds(algebra: Algebra[E], found: Weighted[E], confidence: float) -> tuple[
 
 
 def count(f: Algebra[E], w: E) -> Weighted[E]:
-    """How many arrived: ``Σw``, rounded to a whole number."""
+    """Estimates how many tuples arrived: ``Σw``, rounded to a whole number."""
     total = f.call("coalesce", f.call("round", f.call("sum", w)), f.literal(0))
     variance = f.call("coalesce", _sum(f, _extra(w)), f.literal(0.0))
     return Weighted(f.call("bigint", total), variance, _doubt(f, w))
 
 
 def total(f: Algebra[E], x: E, w: E) -> Weighted[E]:
-    """``Σwx``."""
+    """Estimates a sum: ``Σwx``."""
     x = f.call("double", x)
     return Weighted(_sum(f, w * x), _sum(f, _extra(w) * x * x), _doubt(f, _where_all(f, w, x)))
 
 
 def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
-    """``Σwx / Σw`` over tuples that have an x; the influence of one is ``(x-μ) / Σw``."""
+    """Estimates a mean, ``Σwx / Σw`` over tuples that have an x; an influence is ``(x-μ) / Σw``."""
     x, w = f.call("double", x), _where_all(f, w, x)
     size = _sum(f, w)
     centre: E = _sum(f, w * x) / size
@@ -98,7 +101,7 @@ def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
 
 
 def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weighted[E]:
-    """``Σw(x-μ)(y-ν) / Σw``; the influence of a tuple is ``((x-μ)(y-ν) - cov) / Σw``."""
+    """Estimates ``Σw(x-μ)(y-ν) / Σw``; the influence of a tuple is ``((x-μ)(y-ν) - cov) / Σw``."""
     w = _where_all(f, w, x, y)
     x, y = f.call("double", x), f.call("double", y)
     size = _sum(f, w)
@@ -116,14 +119,17 @@ def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weig
 
 
 def variance(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
-    """The covariance of x with itself, with fewer sums."""
+    """Estimates the covariance of x with itself, with fewer sums."""
     value, spread, size, w, x = _moments(f, x, w)
     native = f.call("var_samp" if sample else "var_pop", x)
     return _exact(f, w, native, _of_sample(f, value, size) if sample else value, spread)
 
 
 def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
-    """The square root of the variance v; its own variance is ``var(v) / 4v``, to first order."""
+    """Estimates the square root of the variance v.
+
+    Its own variance is ``var(v) / 4v``, to first order.
+    """
     value, spread, size, w, x = _moments(f, x, w)
     native = f.call("stddev_samp" if sample else "stddev_pop", x)
     scaled = _of_sample(f, value, size) if sample else value
@@ -133,7 +139,7 @@ def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]
 
 
 def correlation(f: Algebra[E], x: E, y: E, w: E) -> Weighted[E]:
-    """``cov(x, y) / sqrt(var(x) var(y))``; no interval."""
+    """Estimates ``cov(x, y) / sqrt(var(x) var(y))``, without an interval."""
     w = _where_all(f, w, x, y)
     x, y = f.call("double", x), f.call("double", y)
     joint, one, two = (_second(f, a, b, w) for a, b in ((x, y), (x, x), (y, y)))
@@ -143,14 +149,10 @@ def correlation(f: Algebra[E], x: E, y: E, w: E) -> Weighted[E]:
     return Weighted(_whole(f, w, f.call("corr", x, y), clipped))
 
 
-FREQUENCY = 1024.0
-"""Spark counts whole occurrences only; weights are kept to one part in so many."""
-
-
 def percentile(
     f: Algebra[E], name: str, x: E, w: E, *arguments: E, frequency: E | None = None
 ) -> Weighted[E]:
-    """The value below which a share of the weight lies; no interval.
+    """Estimates the value below which a share of the weight lies, without an interval.
 
     ``name`` is Spark's function, ``arguments`` follow its first. With weights the exact percentile
     takes over, since only that one takes frequencies. A ``frequency`` of the user's own, which is
@@ -162,15 +164,15 @@ def percentile(
 
 
 def weighted_percentile(f: Algebra[E], x: E, w: E, share: E, frequency: E | None = None) -> E:
-    """The exact percentile, with each value as often as its weight says; a double."""
-    times = f.call("bigint", f.call("round", w * FREQUENCY))
+    """Returns the exact percentile, a double, with each value as often as its weight says."""
+    times = f.call("bigint", f.call("round", w * FREQUENCY_PER_WEIGHT))
     if frequency is not None:
         times = times * frequency
     return f.call("percentile", x, share, times)
 
 
 def spark_unless_shed(f: Algebra[E], w: E, x: E, native: E, weighted: E) -> E:
-    """Spark's own aggregate where no tuple that has an x stands for another."""
+    """Returns Spark's own aggregate where no tuple that has an x stands for another."""
     return _whole(f, _where_all(f, w, x), native, weighted)
 
 
@@ -192,14 +194,14 @@ def _minus(f: Algebra[E], x: E) -> E:
 
 
 def _where_all(f: Algebra[E], w: E, *there: E) -> E:
-    """The weight of tuples that have all of these values; null elsewhere."""
+    """Returns the weight of tuples that have all of these values; null for others."""
     for x in there:
         w = f.call("nvl2", x, w, f.literal(None))
     return w
 
 
 def _spread(f: Algebra[E], w: E, influence: Polynomial[E], x: E, y: E) -> E:
-    """``Σ w(w-1) p(x, y)²`` for a polynomial, expanded so that one pass over tuples is enough."""
+    """Returns ``Σ w(w-1) p(x, y)²`` for a polynomial, expanded so that one pass is enough."""
     parts: list[E] = []
     for (i, j), (k, m) in combinations_with_replacement(influence, 2):
         part = _sum(f, _power(_extra(w), x, y, i + k, j + m))
@@ -227,7 +229,7 @@ def _second(f: Algebra[E], x: E, y: E, w: E) -> E:
 
 
 def _moments(f: Algebra[E], x: E, w: E) -> tuple[E, E, E, E, E]:
-    """The population variance, the variance of that estimate, and what they were made of."""
+    """Returns the population variance, the variance of that estimate, and what they are made of."""
     x, w = f.call("double", x), _where_all(f, w, x)
     size = _sum(f, w)
     mu, value = _sum(f, w * x) / size, _second(f, x, x, w)
@@ -240,12 +242,12 @@ def _moments(f: Algebra[E], x: E, w: E) -> tuple[E, E, E, E, E]:
 
 
 def _of_sample(f: Algebra[E], value: E, size: E) -> E:
-    """Bessel's correction with the estimated size."""
+    """Applies Bessel's correction with the estimated size."""
     return f.call("try_divide", value * size, size - 1.0)
 
 
 def _whole(f: Algebra[E], w: E, native: E, weighted: E) -> E:
-    """Spark's own aggregate where nothing was shed."""
+    """Returns Spark's own aggregate where nothing was shed."""
     shed: E = f.call("max", w) > 1.0
     return f.call("if", shed, weighted, native)
 
@@ -260,7 +262,7 @@ def _doubt(f: Algebra[E], w: E) -> E:
 
 
 def _about_itself(f: Algebra[E], w: E, value: E, spread: E) -> Weighted[E]:
-    """An estimate whose spread was taken about that very estimate: one tuple's worth is used up."""
+    """Corrects a spread that was taken about the estimate itself, which uses up one tuple."""
     doubt = _doubt(f, w)
     left = f.call("greatest", doubt * -1.0 + 1.0, f.literal(0.5))
     return Weighted(value, spread / left, f.call("least", doubt / left, f.literal(1.0)))

@@ -44,7 +44,7 @@ from pyspark.sql import functions as _spark
 
 from penstock import estimates as _estimates
 from penstock.errors import PenstockError as _PenstockError
-from penstock.spark import aggregates as _weighted
+from penstock.spark import weighted_columns as _weighted
 from penstock.spark.gate.columns import SIC as _SIC
 from penstock.spark.plain_functions import *  # noqa: F403
 from penstock.units import as_share as _as_share

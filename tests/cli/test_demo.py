@@ -29,11 +29,17 @@ from penstock.cli.demo.meter import (
     oldest,
 )
 from penstock.cli.demo.screen import DemoScreen, latency_by_time, plot, scale
-from penstock.cli.demo.show import BUDGET, LONGEST, SHORTEST, length, show
+from penstock.cli.demo.show import (
+    DEMO_SECONDS,
+    LONGEST_RUN_SECONDS,
+    SHORTEST_RUN_SECONDS,
+    length,
+    show,
+)
 from penstock.cli.demo.summary import Verdict, as_json, conclusion, table, windows_due
 from penstock.cli.demo.truth import Accuracy, Pool, accuracy
 from penstock.cli.demo.view import Clock, DemoLines, line
-from penstock.cli.demo.workload import BURST, CALM, Workload
+from penstock.cli.demo.workload import BURST_FACTOR, CALM_FACTOR, Workload
 from penstock.cli.interrupt import Interrupt
 from penstock.errors import PenstockError
 from penstock.sources.schedule import SECOND, Schedule
@@ -208,10 +214,10 @@ class TestWorkload:
         load = Workload(1000.0, 40.0, 2, 3.0)
         assert load.window == 5
         assert [load.factor_at(at) for at in (-1.0, 0.0, 11.9, 12.1, 20.1)] == [
-            *(CALM, CALM, CALM, BURST, CALM)
+            *(CALM_FACTOR, CALM_FACTOR, CALM_FACTOR, BURST_FACTOR, CALM_FACTOR)
         ]
         second = load.schedule(0).offset_at(14 * SECOND) - load.schedule(0).offset_at(13 * SECOND)
-        assert second == 1000 * BURST
+        assert second == 1000 * BURST_FACTOR
 
     def test_a_job_that_copes_with_the_first_burst(self) -> None:
         load = Workload(1000.0, 40.0, 2, 3.0)
@@ -229,9 +235,9 @@ class TestWorkload:
         assert windows_due(12 * SECOND, 14 * SECOND, 5) == 0
 
     def test_runs_are_shorter_where_spark_was_slow(self) -> None:
-        assert length(10.0) == LONGEST
-        assert SHORTEST < length(75.0) < LONGEST
-        assert length(BUDGET) == SHORTEST
+        assert length(10.0) == LONGEST_RUN_SECONDS
+        assert SHORTEST_RUN_SECONDS < length(75.0) < LONGEST_RUN_SECONDS
+        assert length(DEMO_SECONDS) == SHORTEST_RUN_SECONDS
 
 
 class TestView:
@@ -306,7 +312,7 @@ class TestSummary:
 
 class TestOptions:
     def test_nonsense_is_refused_before_anything_starts(self, tmp_path: Path) -> None:
-        with pytest.raises(PenstockError, match="--seconds: from 4 to 3600"):
+        with pytest.raises(PenstockError, match="--seconds must lie between 4 and 3600"):
             show(seconds=0.0)
         with pytest.raises(PenstockError, match=r"--json: .*No such file"):
             show(file=tmp_path / "no" / "figures.json")

@@ -67,7 +67,7 @@ def test_what_if_in_words(scenario: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         (["--what-if", "colour=1:2"], "dials are queries, sites, capacity, rate"),
         (["--what-if", "queries=9:3"], "FROM is above 0 and below TO"),
-        (["--at-least", "0.5"], "give --what-if, too"),
+        (["--at-least", "0.5"], "--at-least must come with --what-if"),
     ],
 )
 def test_bad_use(

@@ -109,7 +109,8 @@ BROKEN = [
         "a concept's column",
         "    floor: 0.1",
         "    concept: {window: 10s, error: 5%, value: fahrt}",
-        ":20: queries.fares.concept: value='fahrt' is no number here: unknown column 'fahrt'; "
+        ":20: queries.fares.concept: value must be a number or a time of the stream; got 'fahrt': "
+        "unknown column 'fahrt'; "
         "did you mean 'fare'?",
         spark=True,
     ),

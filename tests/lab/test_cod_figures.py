@@ -6,7 +6,7 @@ import pytest
 
 from penstock.lab.cod.data import ORIGIN
 from penstock.lab.experiments import get
-from penstock.lab.report import page
+from penstock.lab.result import page
 
 
 def test_the_figures_are_drawn_from_a_generator(

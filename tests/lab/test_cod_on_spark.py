@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-import penstock as ps
+from penstock import Concept, Site
 from penstock import functions as pf
 from penstock.core.types import Stratum
 from penstock.errors import PenstockError
@@ -27,7 +27,7 @@ from penstock.windows.window import Window
 def test_every_group_comes_through_and_weights_make_up_for_the_rest(spark: SparkSession) -> None:
     """Half of the groups change from one window to the next."""
     stream = DriftingStream(groups=60, tuples=6000, skew=1.2, overlap=0.5).stream(2, seed=1)
-    kept = through_gate(spark, stream, ps.Concept("1m", keep=0.15, time="t"), batches=8)
+    kept = through_gate(spark, stream, Concept("1m", keep=0.15, time="t"), batches=8)
     compared = at_equal_volume(stream, kept)
     scores = score(stream, kept)
     assert sum(s.missing for s in scores) == 0
@@ -40,7 +40,7 @@ def test_every_group_comes_through_and_weights_make_up_for_the_rest(spark: Spark
         assert told.sum() == pytest.approx(6000, abs=4 * spread)  # law 7
 
 
-def _window(site: ps.Site) -> Window:
+def _window(site: Site) -> Window:
     windows = site.state.windows
     assert isinstance(windows, ConceptWindows)
     return windows.by_query["q"]
@@ -50,8 +50,8 @@ def test_values_reach_the_controller(spark: SparkSession, tmp_path: Path) -> Non
     """An error target: what is not needed for it is shed, without any overload."""
     stream = DriftingStream(groups=4, tuples=12_000, skew=0.5, spread=0.3).stream(1, seed=1)
     raw = files(spark, stream, tmp_path, 6)
-    terms = ps.Concept("1m", error="5%", value="x", time="timestamp_seconds(t)")
-    with ps.Site(spark, interval="50ms", latency="2h") as site:
+    terms = Concept("1m", error="5%", value="x", time="timestamp_seconds(t)")
+    with Site(spark, interval="50ms", latency="2h") as site:
         gated = site.gate(raw, query="q", strata="g", id="n", concept=terms)
         writer = gated.groupBy("g").agg(
             pf.avg("x", bounds=True).alias("mean"),
@@ -86,8 +86,8 @@ def test_a_million_groups_are_no_problem(spark: SparkSession, tmp_path: Path) ->
     )
     stream = WindowedStream(np.arange(size * 4) / size / 4 * 60, group, np.ones(size * 4), 60.0)
     raw = files(spark, stream, tmp_path, 4)
-    with ps.Site(spark, interval="50ms", latency="2h") as site:
-        terms = ps.Concept("1m", keep=0.2, time="t")
+    with Site(spark, interval="50ms", latency="2h") as site:
+        terms = Concept("1m", keep=0.2, time="t")
         gated = site.gate(raw, query="q", strata="g", id="n", concept=terms, max_strata=200)
         query = site.start(
             gated.groupBy((sf.col("g") < 5).alias("heavy"))
@@ -114,8 +114,8 @@ def test_a_join_spends_on_keys_that_are_on_both_streams(
     """Keys 0 to 9 are on both, 10 to 19 and 20 to 29 on one of them only."""
     left = DriftingStream(groups=20, tuples=4000, skew=0.0).stream(1, seed=1)
     right = replace(left, group=np.where(left.group < 10, left.group, left.group + 10))
-    terms = ps.Concept("1m", keep=0.2, time="t", join=True)
-    with ps.Site(spark, interval="50ms", latency="2h") as site:
+    terms = Concept("1m", keep=0.2, time="t", join=True)
+    with Site(spark, interval="50ms", latency="2h") as site:
         sides = [
             site.gate(
                 files(spark, stream, tmp_path / name, 8), query="q", source=name, strata="g",
@@ -149,11 +149,11 @@ def test_a_join_spends_on_keys_that_are_on_both_streams(
 
 def test_bad_terms_are_refused_at_the_gate(spark: SparkSession, tmp_path: Path) -> None:
     raw = files(spark, DriftingStream(groups=5, tuples=50).stream(1), tmp_path, 1)
-    with ps.Site(spark) as site:
-        with pytest.raises(PenstockError, match="time='when'"):
-            site.gate(raw, query="q", strata="g", concept=ps.Concept("1m", time="when"))
-        with pytest.raises(PenstockError, match="as a name"):
-            site.gate(raw, query=sf.col("g"), concept=ps.Concept("1m"))
+    with Site(spark) as site:
+        with pytest.raises(PenstockError, match=r"time must be .* got 'when'"):
+            site.gate(raw, query="q", strata="g", concept=Concept("1m", time="when"))
+        with pytest.raises(PenstockError, match="query must be a name"):
+            site.gate(raw, query=sf.col("g"), concept=Concept("1m"))
 
 
 def test_the_experiment_runs_without_data(

@@ -25,7 +25,11 @@ from penstock.lab.las import (
     TupleShedder,
 )
 from penstock.lab.las.checks import Check
-from penstock.lab.las.dearest_first import LOWEST, PACE, SYNC
+from penstock.lab.las.dearest_first import (
+    LIMIT_STEP_SHARE,
+    LOWEST_LIMIT_IN_THRESHOLDS,
+    TUPLES_PER_REQUEST,
+)
 from penstock.lab.las.messages import Matrices, Message, Reply, Request
 from penstock.lab.las.operator import OperatorPhase, snapshot_error
 from penstock.lab.las.streams import Setting, association, popularity, runs
@@ -244,7 +248,7 @@ def test_all_have_one_shape() -> None:
 
 def test_the_dear_one_goes_and_the_cheap_one_stays() -> None:
     shedder = DearestFirst(5.0, _sketch({1: 1.0, 2: 2.0}))
-    shedder.limit = shedder.toll(1.5)
+    shedder.limit = shedder.delay_of_others(1.5)
     assert shedder.sheds(2, 0.0)
     assert not shedder.sheds(1, 0.0)
 
@@ -260,7 +264,7 @@ def test_nothing_is_shed_while_nothing_waits() -> None:
 def test_it_never_sticks() -> None:
     """Even where every tuple is dearer than the limit allows."""
     shedder = DearestFirst(0.1, _sketch({1: 1000.0}))
-    shedder.limit = LOWEST * 0.1
+    shedder.limit = LOWEST_LIMIT_IN_THRESHOLDS * 0.1
     assert not all(shedder.sheds(1, float(10_000 * n)) for n in range(200))
 
 
@@ -270,7 +274,9 @@ def test_costs_that_double_are_noticed_by_the_work() -> None:
         assert not shedder.sheds(1, float(now))
         request = shedder.request()
         if request is not None:
-            shedder.receive(Reply(0.0, 2.0 * SYNC, request.work, tuples=SYNC))
+            shedder.receive(
+                Reply(0.0, 2.0 * TUPLES_PER_REQUEST, request.work, tuples=TUPLES_PER_REQUEST)
+            )
     assert shedder.cost(1) == pytest.approx(2.0, rel=0.01)
 
 
@@ -286,12 +292,12 @@ def test_the_bound_of_the_average(seed: int, gaps: float, threshold: float) -> N
     for key, gap in arrivals:
         wait = max(shedder.total - now, 0.0)
         if shedder.sheds(key, now):
-            idle_refused += threshold + shedder.toll(costs[key]) if wait == 0.0 else 0.0
+            idle_refused += threshold + shedder.delay_of_others(costs[key]) if wait == 0.0 else 0.0
         else:
             waits.append(wait)
         now += gap
     highest = threshold * (2 + TUPLES_BEHIND_FACTOR * shedder.spread)
-    slack = (highest - LOWEST * threshold) / PACE + idle_refused
+    slack = (highest - LOWEST_LIMIT_IN_THRESHOLDS * threshold) / LIMIT_STEP_SHARE + idle_refused
     assert sum(waits) <= threshold * len(waits) + slack + 1e-6
 
 

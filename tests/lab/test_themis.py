@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.lab.experiments import available, get
-from penstock.lab.report import page
 from penstock.lab.reproduce import family
+from penstock.lab.result import page
 
 NEEDS_MORE = {
     "dissp-policies": "its IQR",  # more queries than a handful on a third of the sites

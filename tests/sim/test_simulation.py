@@ -9,7 +9,7 @@ from penstock.core.controller import Controller
 from penstock.core.state import State
 from penstock.core.types import Floats, Plan, Report
 from penstock.errors import PenstockError
-from penstock.lab.study import COMPLEX
+from penstock.lab.study import COMPLEX_KINDS
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.sim.deployment import deploy
 from penstock.sim.network import Coordinators, Mail
@@ -41,7 +41,7 @@ scenarios = st.builds(
         )
     ),
     st.integers(0, 1000),
-    st.lists(st.sampled_from(["avg", *COMPLEX]), min_size=1, max_size=3),
+    st.lists(st.sampled_from(["avg", *COMPLEX_KINDS]), min_size=1, max_size=3),
     st.integers(1, 3),
     st.sampled_from([0.3, 1.0, 4.0, 20.0]),
     st.sampled_from(["balance-sic", "balance-sic-paid", "random", "max-min"]),

@@ -22,7 +22,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-import penstock as ps
+from penstock import Site, replay
 from penstock import functions as pf
 from penstock.spark import loop
 from penstock.spark.record.ledger import Entry, Ledger
@@ -72,8 +72,8 @@ def run(
 ) -> None:
     if die:
         vars(loop).update(Ledger=partial(Doomed, witness=folder / "witness.json"))
-    site = ps.Site(spark, interval="400ms", latency="800ms", stw="5s", directory=folder / "site")
-    stream = ps.replay(spark, generator="readings", rate=5000, keys=20)
+    site = Site(spark, interval="400ms", latency="800ms", stw="5s", directory=folder / "site")
+    stream = replay(spark, generator="readings", rate=5000, keys=20)
     costly = sf.length(sf.sha2(sf.repeat("payload", 1500), 512))
     out = (
         site.gate(stream, query="q", strata="key", id="_offset")

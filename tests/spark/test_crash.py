@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-import penstock as ps
+from penstock import Site
 from penstock.core.controller import Controller
 from penstock.core.state import State
 from penstock.core.types import Plan, Report
@@ -101,9 +101,7 @@ def test_a_lost_entry_is_counted_again(spark: SparkSession, tmp_path: Path, batc
     path = tmp_path / "site" / "ledger.jsonl"
 
     def live() -> Ledger:
-        with ps.Site(
-            spark, interval="100ms", directory=tmp_path / "site", controller=Miser
-        ) as site:
+        with Site(spark, interval="100ms", directory=tmp_path / "site", controller=Miser) as site:
             x, plain, z = (file_stream(spark, folder) for folder in folders)
             late = site.gate(z, query="q", source="z", strata="k", id="n")
             early = site.gate(x, query="q", source="x", id="n")

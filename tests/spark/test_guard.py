@@ -163,7 +163,7 @@ def test_costs_reach_the_controller_by_stratum(
 def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     stream = _stream(spark, tmp_path, 1, 3)
     wrong: list[tuple[str, Callable[[], DataFrame]]] = [
-        ("key: at least one column", lambda: site.guard(stream, doubled, key=[], wait="1s")),
+        ("key must be at least one column", lambda: site.guard(stream, doubled, key=[], wait="1s")),
         (
             "must be a plain Python function of a row",
             lambda: site.guard(stream, None, key="kind", wait="1s"),  # type: ignore[arg-type]
@@ -177,7 +177,7 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
             lambda: site.guard(stream, doubled, key="kind", wait="1s", output="n double"),
         ),
         (
-            "output: 'result dubble' is no list such as 'score double'",
+            "output must be a list .*such as 'score double'; got 'result dubble'",
             lambda: site.guard(stream, doubled, key="kind", wait="1s", output="result dubble"),
         ),
         (
@@ -192,7 +192,10 @@ def test_bad_use_is_told(spark: SparkSession, site: Site, tmp_path: Path) -> Non
         ("streaming", lambda: _guard(site, spark.range(3), key="id")),
         ("streaming", lambda: _guard(site, None)),
         ("inputs must be a list of names", lambda: _guard(site, stream, inputs=5)),
-        ("output: a text such as", lambda: _guard(site, stream, output=5)),
+        (
+            "output must be a list of names .*got 5",
+            lambda: _guard(site, stream, output=5),
+        ),
         ("since an answer can be missing", lambda: _guard(site, stream, output="r int not null")),
         ("got 'KIND'", lambda: _guard(site, stream, output="KIND double")),
         ("arrival must be one column", lambda: _guard(site, stream, arrival=["n"])),

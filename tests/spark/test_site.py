@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-import penstock as ps
+from penstock import PenstockError, Site, replay
 from penstock import functions as pf
 from penstock.core.controller import Controller
 from penstock.core.state import State
@@ -52,7 +52,7 @@ def test_an_open_gate_changes_nothing(spark: SparkSession, tmp_path: Path) -> No
     ]
     folder = write_batches(tmp_path / "in", batches)
     stream = file_stream(spark, folder)
-    with ps.Site(spark, interval="100ms", latency="60s") as site:
+    with Site(spark, interval="100ms", latency="60s") as site:
         rows = site.gate(stream, query="rows", strata="k", id="n")
         summed = (
             site.gate(stream, query="windows", strata="k", id="n")
@@ -115,7 +115,7 @@ def assert_documented(report: dict[str, Any]) -> None:
 def test_a_query_that_fails_takes_nobody_with_it(spark: SparkSession) -> None:
     """The other goes on, the plan forgets the dead one, and its name is free again."""
     bomb = sf.when(sf.col("n") >= 1500, sf.raise_error(sf.lit("boom"))).otherwise(sf.col("n"))
-    with ps.Site(spark, interval="100ms", latency="10s", stw="1s") as site:
+    with Site(spark, interval="100ms", latency="10s", stw="1s") as site:
         good = site.gate(numbers(spark), query="good", id="n")
         bad = site.gate(numbers(spark), query="bad", id="n").withColumn("x", bomb)
         one = site.start(good.writeStream.format("noop"), name="good")
@@ -137,7 +137,7 @@ def test_a_query_that_fails_takes_nobody_with_it(spark: SparkSession) -> None:
 
 
 def test_an_interval_of_its_own_is_kept(spark: SparkSession) -> None:
-    with ps.Site(spark, interval="30s") as site:
+    with Site(spark, interval="30s") as site:
         gated = site.gate(numbers(spark), query="q", id="n")
         query = site.start(gated.writeStream.format("noop"), interval="200ms")
         ran(query, 3)  # at once, not after a minute
@@ -147,7 +147,7 @@ def test_an_interval_of_its_own_is_kept(spark: SparkSession) -> None:
 def test_two_gates_in_one_query(spark: SparkSession, tmp_path: Path) -> None:
     some = write_batches(tmp_path / "a", [{"k": ["a"] * 300}] * 2)
     more = write_batches(tmp_path / "b", [{"k": ["a", "b"] * 200}] * 2)
-    with ps.Site(spark, interval="100ms", latency="60s") as site:
+    with Site(spark, interval="100ms", latency="60s") as site:
         one = site.gate(file_stream(spark, some), query="both", source="left", id="n")
         two = site.gate(file_stream(spark, more), query="both", source="right", strata="k", id="n")
         query = site.start(one.union(two).writeStream.format("memory"), name="union")
@@ -172,7 +172,7 @@ def test_errors_inside_stop_nothing(
     def fail(*_: object) -> None:
         raise RuntimeError("no progress today")
 
-    with ps.Site(spark, interval="100ms", latency="10s") as site:
+    with Site(spark, interval="100ms", latency="10s") as site:
         gated = site.gate(numbers(spark), query="q", id="n")
         query = site.start(gated.writeStream.format("noop"), name="fragile")
         ran(query, 2)
@@ -187,8 +187,8 @@ def test_errors_inside_stop_nothing(
 
 def test_an_overloaded_query_sheds_and_says_so(spark: SparkSession) -> None:
     """The closed loop, roughly: costly tuples, a third of a second for each batch."""
-    with ps.Site(spark, interval="300ms", latency="600ms", stw="3s") as site:
-        stream = ps.replay(spark, generator="readings", rate=20_000, keys=20)
+    with Site(spark, interval="300ms", latency="600ms", stw="3s") as site:
+        stream = replay(spark, generator="readings", rate=20_000, keys=20)
         gated = site.gate(stream, query="q", strata="key", id="_offset")
         costly = sf.length(sf.sha2(sf.repeat("payload", 400), 512))
         out = gated.groupBy("key").agg(sf.sum(costly), pf.count("*").alias("count"), pf.sic())
@@ -215,7 +215,7 @@ def test_a_query_that_the_user_starts_is_found_at_its_first_batch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Its own trigger, name and checkpoint are respected, and the site stops it with the others."""
-    with ps.Site(spark, interval="100ms", latency="10s") as site:
+    with Site(spark, interval="100ms", latency="10s") as site:
         gated = numbers(spark).transform(site.gate, query="fares", id="n")
         writer = gated.writeStream.format("noop").queryName("mine")
         query = (
@@ -247,16 +247,16 @@ def test_a_query_that_the_user_starts_is_found_at_its_first_batch(
 def test_triggers_without_micro_batches_are_refused(
     spark: SparkSession, trigger: dict[str, str], reason: str
 ) -> None:
-    with ps.Site(spark) as site:
+    with Site(spark) as site:
         source = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
         gated = source.transform(site.gate, query="q", id="value")
         writer = gated.writeStream.format("noop").outputMode("update").trigger(**trigger)
-        with pytest.raises(ps.PenstockError, match=reason):
+        with pytest.raises(PenstockError, match=reason):
             site.start(writer)
 
 
 def test_one_gate_is_for_one_query(spark: SparkSession) -> None:
-    with ps.Site(spark, interval="100ms", latency="10s") as site:
+    with Site(spark, interval="100ms", latency="10s") as site:
         gated = numbers(spark).transform(site.gate, query="q", id="n")
         first = gated.writeStream.format("noop").start()
         ran(first, 1)
@@ -268,7 +268,7 @@ def test_one_gate_is_for_one_query(spark: SparkSession) -> None:
 
 def test_a_query_outlives_no_site(spark: SparkSession) -> None:
     """A gate whose site has stopped says so."""
-    site = ps.Site(spark)
+    site = Site(spark)
     gated = numbers(spark).transform(site.gate, query="q", id="n")
     site.stop()
     query = gated.writeStream.format("noop").start()
@@ -284,7 +284,7 @@ def test_counts_that_cannot_be_read_are_in_the_ledger(
     def forgotten(*_: object) -> None:
         raise KeyError("a version of long ago")
 
-    with ps.Site(spark, interval="100ms", latency="10s") as site:
+    with Site(spark, interval="100ms", latency="10s") as site:
         gated = numbers(spark).transform(site.gate, query="q", strata=sf.col("n") % 3, id="n")
         query = site.start(gated.writeStream.format("noop"), name="blind")
         ran(query, 2)
@@ -308,7 +308,7 @@ class Stingy(Controller):
 
 
 def test_another_controller_can_be_passed_in(spark: SparkSession) -> None:
-    with ps.Site(spark, interval="100ms", latency="10s", controller=Stingy) as site:
+    with Site(spark, interval="100ms", latency="10s", controller=Stingy) as site:
         gated = numbers(spark, 4000).transform(site.gate, query="q", id="n")
         query = gated.writeStream.format("noop").start()
         wait_until(lambda: len(site.ledger.batches("q")) >= 3)
@@ -321,7 +321,7 @@ def test_a_gated_frame_can_be_explained(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Somebody looks at a plan, and no query is running."""
-    with ps.Site(spark) as site:
+    with Site(spark) as site:
         numbers(spark).transform(site.gate, query="q", id="n").explain()
     assert "CollectMetrics penstock_gate" in capsys.readouterr().out
 
@@ -331,7 +331,7 @@ def test_a_spark_that_folds_no_constants_is_told_so(spark: SparkSession) -> None
     excluded = "spark.sql.optimizer.excludedRules"
     spark.conf.set(excluded, "org.apache.spark.sql.catalyst.optimizer.ConstantFolding")
     try:
-        with ps.Site(spark) as site:
+        with Site(spark) as site:
             gated = numbers(spark).transform(site.gate, query="q", id="n")
             query = gated.writeStream.format("noop").start()
             wait_until(lambda: query.exception() is not None, what="the refusal")

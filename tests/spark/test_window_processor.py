@@ -1,4 +1,4 @@
-"""The window manager on Spark: medians of raw tuples, whole and shed, tumbling and sliding."""
+"""The window processor on Spark: medians of raw tuples, whole and shed, tumbling and sliding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from penstock.errors import PenstockError
 from penstock.lab.cod.drifting import DriftingStream
 from penstock.lab.cod.on_spark import files
-from penstock.spark.window_processor import Manager, process_windows
+from penstock.spark.window_processor import WindowProcessor, process_windows
 from penstock.windows.buffer import Buffer
 from penstock.windows.sampling import shedder
 
@@ -75,10 +75,10 @@ def test_windows_of_which_nothing_is_kept_have_no_rows(spark: SparkSession, tmp_
 
 def test_times_are_exact_to_the_microsecond() -> None:
     kept = shedder("none", 1.0)
-    manager = Manager(middle, kept, 0.1, 0.1, None, ("x",), ("middle", "standing"))
+    processor = WindowProcessor(middle, kept, 0.1, 0.1, None, ("x",), ("middle", "standing"))
     moments, groups = np.array([1_700_000_000.05]), np.array(["g"])
     buffer = Buffer(0.1, 0.1).add(moments, groups, {"x": np.array([1.0])}, (0,))
-    row = manager.process(buffer, 1_700_000_000.1).iloc[0]
+    row = processor.process(buffer, 1_700_000_000.1).iloc[0]
     assert str(row["start"]) == "2023-11-14 22:13:20+00:00"
     assert str(row["end"]) == "2023-11-14 22:13:20.100000+00:00"
 
@@ -143,17 +143,17 @@ class Held:
 
 
 def test_what_no_window_needs_is_evicted() -> None:
-    manager = Manager(
+    processor = WindowProcessor(
         middle, shedder("none", 1.0), 60.0, 20.0, None, ("x",), ("middle", "standing")
     )
     held: Any = Held()
-    manager.init(held)
+    processor.init(held)
     rows = pd.DataFrame({"x": [1.0, 2.0, 3.0], "t": [5.0, 25.0, 130.0], "g": ["a", "a", "b"]})
     rows["shard"] = 0
-    list(manager.handleInputRows((0,), iter([rows]), TimerValues()))
+    list(processor.handleInputRows((0,), iter([rows]), TimerValues()))
     assert sorted(held.timers) == [1000 * end for end in (20, 40, 60, 80, 140, 160, 180)]
     for end, left in ((20, 3), (40, 3), (60, 2), (80, 1), (140, 1), (160, 1), (180, 0)):
-        (result,) = manager.handleExpiredTimer((0,), TimerValues(), ExpiredTimerInfo(1000 * end))
+        (result,) = processor.handleExpiredTimer((0,), TimerValues(), ExpiredTimerInfo(1000 * end))
         assert (result["end"] == pd.Timestamp(end, unit="s", tz="UTC")).all()
         assert len(held.chunks) == left
     assert held.value is None
@@ -207,20 +207,29 @@ def test_arguments_that_make_no_sense_are_told(spark: SparkSession, tmp_path: Pa
         return process_windows(stream, total, schema, **{"time": "at", "window": "1m", **how})
 
     for message, wrong in [
-        ("time: 'at' has no watermark, so no window would ever end", {"stream": raw}),
-        ("time: 't' has no watermark", {"time": "t"}),
+        ("time must be a column with a watermark, such as stream.withWatermark", {"stream": raw}),
+        ("or no window would ever end; got 't'", {"time": "t"}),
         ("time: the stream has no column 'when'", {"time": "when"}),
-        ("a window of 60.0 s is no multiple of its slide 7.0 s", {"slide": "7s"}),
+        (
+            "window must be a multiple of slide, such as '10m' of '5m'; got '1m' and '7s'",
+            {"slide": "7s"},
+        ),
         ("shed must be one of concept, uniform, none; got 'some'", {"shed": "some"}),
         ("needs a streaming DataFrame", {"stream": spark.range(3)}),
-        ("shards: a number of tasks such as 2, not 0", {"shards": 0}),
-        ("most: a number of tuples", {"most": 0}),
+        ("shards must be a whole number from 1, such as 2; got 0", {"shards": 0}),
+        ("most must be a whole number from 1, such as 1_000_000; got 0", {"most": 0}),
         ("keep must be a share, such as 0.05 or '5%'; got 'some'", {"keep": "some"}),
-        ("schema: every result has a column 'start'", {"schema": "start double"}),
-        ("schema: every result has a column 'Start'", {"schema": "Start double"}),
-        ("schema: 'total dubble' is no list such as", {"schema": "total dubble"}),
-        ("schema: 'double' is no list such as", {"schema": "double"}),
-        ("slide: 6.666666666666667 s is no whole number", {"window": 20, "slide": 20 / 3}),
+        ("schema must have other names than every result has", {"schema": "start double"}),
+        ("arrived, millis); got 'Start'", {"schema": "Start double"}),
+        (
+            "schema must be a list of names and types, such as 'median double, n int'; got ",
+            {"schema": "total dubble"},
+        ),
+        ("got 'double', which lacks a name", {"schema": "double"}),
+        (
+            "slide must be a whole number of microseconds, such as '10 seconds'; got 6.66",
+            {"window": 20, "slide": 20 / 3},
+        ),
     ]:
         with pytest.raises(PenstockError, match=re.escape(message)):
             windows(**wrong)  # type: ignore[arg-type]
@@ -228,7 +237,7 @@ def test_arguments_that_make_no_sense_are_told(spark: SparkSession, tmp_path: Pa
 
 
 def test_a_function_with_other_columns_is_told() -> None:
-    manager = Manager(total, shedder("none", 1.0), 60.0, 60.0, None, ("x",), ("sum",))
+    processor = WindowProcessor(total, shedder("none", 1.0), 60.0, 60.0, None, ("x",), ("sum",))
     buffer = Buffer(60.0, 60.0).add(np.zeros(1), np.array(["g"]), {"x": np.ones(1)}, (0,))
-    with pytest.raises(PenstockError, match="its schema has the columns sum: answer a dictionary"):
-        manager.process(buffer, 60.0)
+    with pytest.raises(PenstockError, match=r"must return a dictionary .* \{'sum': \.\.\.\}; got"):
+        processor.process(buffer, 60.0)

@@ -15,8 +15,14 @@ def share(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= 1.0:
-        raise argparse.ArgumentTypeError(f"a number between 0 and 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must lie between 0 and 1, such as 0.5; got {text!r}")
     return value
+
+
+def check_seconds(seconds: float, example: int) -> None:
+    """Refuses a length of time that is not above 0 and finite."""
+    if not 0 < seconds < float("inf"):
+        raise PenstockError(f"--seconds must be above 0, such as {example}; got {seconds:g}")
 
 
 def check_writable(option: str, file: Path | None) -> None:
@@ -26,7 +32,9 @@ def check_writable(option: str, file: Path | None) -> None:
     try:
         file.touch()
     except OSError as error:
-        raise PenstockError(f"{option}: {file}: {error.strerror}") from None
+        raise PenstockError(
+            f"{option} must be a file that can be written; got {str(file)!r}: {error.strerror}"
+        ) from None
 
 
 @contextmanager

@@ -14,9 +14,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupt:
     """Ends a command on Ctrl-C, and when it is terminated or its terminal goes away.
 
-    A press is remembered until somebody asks: an exception while Spark starts would leave a JVM
-    behind that nobody knows, and in the middle of a call to it half an answer on its connection.
-    Once Spark has started, a second press is not made to wait.
+    It remembers a press until the command asks: an exception while Spark starts would leave a JVM
+    behind that no code knows of, and one in the middle of a call to the JVM would leave half an
+    answer on the connection. Once Spark has started, a second press raises at once.
     """
 
     def __init__(self) -> None:
@@ -26,6 +26,7 @@ class Interrupt:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
+        """Handles signals for the time of a ``with`` block."""
         before = {number: signal.getsignal(number) for number in SIGNALS}
         self._install()
         try:
@@ -35,7 +36,7 @@ class Interrupt:
                 signal.signal(number, handler)
 
     def spark_started(self) -> None:
-        """It has put a handler of its own in place, which raises anywhere; not wanted."""
+        """Handles signals again, since Spark has installed a handler that raises anywhere."""
         self._started = True
         self._install()
         self.check()
@@ -45,6 +46,7 @@ class Interrupt:
             signal.signal(number, self._press)
 
     def check(self) -> None:
+        """Raises `KeyboardInterrupt` if a signal came."""
         if self.number:
             raise KeyboardInterrupt
 

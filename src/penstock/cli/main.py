@@ -15,11 +15,11 @@ from typing import NamedTuple, Protocol, cast
 from penstock import __version__
 from penstock.errors import PenstockError
 
-BAD_INPUT = 2
+BAD_INPUT_EXIT_CODE = 2
 """The exit code for a mistake in what the user gave."""
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 """The exit code after Ctrl-C, as shells expect it."""
-NOBODY_READS = 141
+BROKEN_PIPE_EXIT_CODE = 141
 """The exit code where the reader of a pipe has gone, as shells expect it."""
 
 
@@ -56,8 +56,11 @@ COMMANDS = {
 class Command(Protocol):
     """Is what the module of every command offers."""
 
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-    def run(self, options: argparse.Namespace) -> int: ...
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Adds the arguments of the command, its description and an example."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Does the work and returns the exit code."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,12 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command.run(options)
     except PenstockError as error:
         print(f"penstock {options.command}: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return BAD_INPUT_EXIT_CODE
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return INTERRUPTED_EXIT_CODE
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; there is nobody left to tell
-        return NOBODY_READS
+        sys.stderr.close()  # the reader of the pipe has gone, and Python would complain at its exit
+        return BROKEN_PIPE_EXIT_CODE
 
 
 def _load(module: str) -> Command:

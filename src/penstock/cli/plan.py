@@ -1,7 +1,7 @@
-"""The documents of ``penstock plan``: demands in, an allocation out.
+"""Reads the documents of ``penstock plan``: demands in, an allocation out.
 
-Written by hand in a few lines rather than with a schema library, so that ``import penstock``
-and its command stay light; every message names the place in the document.
+The checks are written by hand rather than with a schema library, so that ``import penstock`` and
+its command stay light. Every message names the place in the document.
 """
 
 import json
@@ -17,29 +17,31 @@ from penstock.core.fairness import jain
 from penstock.errors import PenstockError
 from penstock.hints import hint
 
-_TOP = ("policy", "capacity", "queries")
-_QUERY = ("id", "sic", "weight", "floor", "ceiling", "strata")
-_STRATUM = ("id", "tuples", "sic", "cost")
+_DOCUMENT_KEYS = ("policy", "capacity", "queries")
+_QUERY_KEYS = ("id", "sic", "weight", "floor", "ceiling", "strata")
+_STRATUM_KEYS = ("id", "tuples", "sic", "cost")
+LARGEST_NUMBER = 1e100
+"""No product of two numbers up to this overflows."""
 
 
 def allocate(text: str, policy: str | None = None) -> dict[str, Any]:
     """Reads a document of demands, divides its capacity, and says who gets what."""
     document = _parse(text)
-    _keys(document, _TOP, "the document")
+    _keys(document, _DOCUMENT_KEYS, "the document")
     named = _text(document.get("policy", "balance-sic"), "policy")
     chosen = named if policy is None else policy
     capacity = _number(document, "capacity", "the document")
     queries = _list(document, "queries", "the document")
     if not queries:
-        raise PenstockError("queries: the list is empty; there is nobody to divide between")
+        raise PenstockError("queries must have at least one query; got an empty list")
     places = [f"queries[{i}]" for i in range(len(queries))]
     strata: list[tuple[int, dict[str, Any], str]] = []
     for index, (query, place) in enumerate(zip(queries, places, strict=True)):
-        _keys(query, _QUERY, place)
+        _keys(query, _QUERY_KEYS, place)
         mine = _list(query, "strata", place)  # empty where nothing of the query waits
         inner = [f"{place}.strata[{k}]" for k in range(len(mine))]
         for stratum, where in zip(mine, inner, strict=True):
-            _keys(stratum, _STRATUM, where)
+            _keys(stratum, _STRATUM_KEYS, where)
             strata.append((index, stratum, where))
         _unique(mine, inner)
     _unique(queries, places)
@@ -95,7 +97,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 class _Object(dict[str, Any]):
-    """What was an object in the document; a key that stands in it twice is told with its place."""
+    """Is an object of the document, which remembers a key that stands in it twice."""
 
     twice: str | None = None
 
@@ -109,7 +111,7 @@ def _object(pairs: list[tuple[str, Any]]) -> _Object:
 
 def _mapping(value: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise PenstockError(f"{place}: expected an object {{...}}, found {_shown(value)}")
+        raise PenstockError(f"{place} must be an object, such as {{...}}; got {_shown(value)}")
     return value
 
 
@@ -127,7 +129,7 @@ def _list(parent: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any
     value = parent[key]
     where = key if place == "the document" else f"{place}.{key}"
     if not isinstance(value, list):
-        raise PenstockError(f"{where}: expected a list [...], found {_shown(value)}")
+        raise PenstockError(f"{where} must be a list, such as [...]; got {_shown(value)}")
     return value
 
 
@@ -144,22 +146,18 @@ def _unique(items: Sequence[Mapping[str, Any]], places: Sequence[str]) -> None:
 
 def _text(value: Any, place: str) -> str:
     if not isinstance(value, str) or not value:
-        raise PenstockError(f"{place}: expected a name in quotes, found {_shown(value)}")
+        raise PenstockError(f'{place} must be a name in quotes, such as "q1"; got {_shown(value)}')
     return value
 
 
 def _not_negative(value: float) -> str | None:
-    return "a number that is not negative" if value < 0 else None
+    return "0 or more, such as 10" if value < 0 else None
 
 
 def _weight(value: float) -> str | None:
     if value <= 0:
-        return "a number above 0"
-    return None if 1e-6 <= value <= 1e6 else "a number between 1e-6 and 1e6"
-
-
-LARGEST = 1e100
-"""So that no product of two numbers overflows."""
+        return "above 0, such as 2"
+    return None if 1e-6 <= value <= 1e6 else "between 1e-6 and 1e6, such as 2"
 
 
 def _number(
@@ -176,17 +174,17 @@ def _number(
         return default
     value = parent[key]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PenstockError(f"{where}: expected a number, found {_shown(value)}")
+        raise PenstockError(f"{where} must be a number, such as 10; got {_shown(value)}")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise PenstockError(f"{where}: expected a finite number, found {_shown(value)}")
-    if number > LARGEST:
-        raise PenstockError(f"{where}: expected at most {LARGEST:g}, found {_shown(value)}")
+        raise PenstockError(f"{where} must be finite, such as 10; got {_shown(value)}")
+    if number > LARGEST_NUMBER:
+        raise PenstockError(f"{where} must be at most {LARGEST_NUMBER:g}; got {_shown(value)}")
     if (expected := wrong(number)) is not None:
-        raise PenstockError(f"{where}: expected {expected}, found {_shown(value)}")
+        raise PenstockError(f"{where} must be {expected}; got {_shown(value)}")
     return number
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
-from penstock.cli.command_support import check_writable
+from penstock.cli.command_support import check_seconds, check_writable
 from penstock.cli.interrupt import Interrupt
 from penstock.cli.run_view import RunMoment, RunView, view
 from penstock.cli.terminal import say
@@ -19,18 +19,20 @@ from penstock.errors import PenstockError
 from penstock.jobs.check import check as check_on_spark
 from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.start import open_site, start
-from penstock.spark.report import QueryReport
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
+from penstock.spark.site_report import QueryReport
 from penstock.sql import Rewritten
 
 POLL_SECONDS = 0.25
-A_QUERY_FAILED = 1
+Outcome = tuple[dict[str, Any], dict[str, str]]
+"""The report, and the reasons why queries failed."""
+QUERY_FAILED_EXIT_CODE = 1
 """The exit code where a query ended with an error."""
 
 
 def check(path: Path) -> int:
-    """Says what is wrong with a job; what needs no Spark is told before Spark is started."""
+    """Says what is wrong with a job; what needs no Spark it says before Spark starts."""
     loaded = load(path)
     check_java()
     mistake: PenstockError | None = None
@@ -49,7 +51,7 @@ def check(path: Path) -> int:
 
 
 def described(query: Rewritten) -> str:
-    """What becomes of its columns, and which sources it reads."""
+    """Says what becomes of a query's columns, and which sources it reads."""
     kinds = {"weighted": "weighted", "unscaled": "unscaled", "derived": "of estimates"}
     parts = [f"reads {', '.join(query.sources)}"]
     for kind, words in kinds.items():
@@ -60,7 +62,7 @@ def described(query: Rewritten) -> str:
 
 
 def run(path: Path, seconds: float | None = None, report: Path | None = None) -> int:
-    """Runs a job until it is stopped, or for so many seconds; the exit code."""
+    """Runs a job until it is stopped, or for so many seconds, and returns the exit code."""
     _check_options(seconds, report)
     loaded = load(path)
     check_java()
@@ -81,23 +83,20 @@ def run(path: Path, seconds: float | None = None, report: Path | None = None) ->
     for name, reason in failures.items():
         say(console, f"the query {name} failed: {reason}")
     if failures:
-        return A_QUERY_FAILED
+        return QUERY_FAILED_EXIT_CODE
     return 128 + interrupt.number if interrupt.number else 0
 
 
 def _check_options(seconds: float | None, report: Path | None) -> None:
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise PenstockError(f"--seconds: expected a number above 0, not {seconds:g}")
+    if seconds is not None:
+        check_seconds(seconds, 30)
     check_writable("--report", report)
-
-
-Outcome = tuple[dict[str, Any], dict[str, str]]
 
 
 def _performed(
     loaded: LoadedJob, seconds: float | None, seen: RunView, interrupt: Interrupt
 ) -> Outcome | PenstockError:
-    """The report, and why queries failed; or what is wrong with the job."""
+    """Returns the report and why queries failed, or what is wrong with the job."""
     with seen, workspace("run") as directory:
         seen.stage("starting Spark")
         with session(directory, "run", loaded.job.spark) as spark:
@@ -119,7 +118,7 @@ def _performed(
 
 
 def _whole(report: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """With the queries of which nothing was heard: nothing came, and nothing is missing."""
+    """Adds the queries that reported nothing: none of their tuples came, and none is missing."""
     heard = {query["id"]: query for query in report["queries"]}
     queries = [heard.get(name, asdict(QueryReport(name))) for name in sorted(names)]
     return {**report, "queries": queries}
@@ -132,7 +131,7 @@ def _watched(
     seen: RunView,
     interrupt: Interrupt,
 ) -> dict[str, str]:
-    """Until the time is over, somebody stops it, or all queries have ended."""
+    """Watches until the time is over, the user stops the job, or all queries have ended."""
     began = time.monotonic()
     failures: dict[str, str] = {}
     while seconds is None or time.monotonic() < began + seconds:
@@ -148,7 +147,7 @@ def _watched(
 
 
 def _failure(query: StreamingQuery) -> str | None:
-    """One line, if it has failed."""
+    """Returns in one line why a query failed, if it did."""
     error = None if query.isActive else query.exception()
     if error is None:
         return None

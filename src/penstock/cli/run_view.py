@@ -1,4 +1,4 @@
-"""What somebody sees while a job runs: a table of its queries, or plain lines."""
+"""Shows a job while it runs: a table of its queries, or plain lines."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from rich.text import Text
 
 from penstock.cli.terminal import Plain, Redrawn, Shown, drawable, say
 
-EVERY = 1.0
-"""Seconds between two plain lines."""
+LINE_SECONDS = 1.0
+"""The time between two plain lines."""
 
 
 @dataclass(frozen=True)
 class RunMoment:
-    """How a job stands."""
+    """Says how a job stands at a moment."""
 
     elapsed: float
     sic: Mapping[str, float]
@@ -27,16 +27,20 @@ class RunMoment:
 class RunView(Shown, Protocol):
     """Is told what happens, in order, on one thread."""
 
-    def stage(self, title: str) -> None: ...
-    def moment(self, now: RunMoment) -> None: ...
+    def stage(self, title: str) -> None:
+        """Shows that a stage begins."""
+
+    def moment(self, now: RunMoment) -> None:
+        """Shows how the job stands."""
 
 
 def view(console: Console, site: str) -> RunView:
+    """Returns a table where the terminal can redraw it, and plain lines elsewhere."""
     return RunScreen(console, site) if drawable(console) else RunLines(console)
 
 
 class RunScreen(Redrawn):
-    """A table, redrawn in place."""
+    """Shows a table and redraws it in place."""
 
     def __init__(self, console: Console, site: str) -> None:
         self._site, self._title = site, ""
@@ -44,18 +48,21 @@ class RunScreen(Redrawn):
         super().__init__(console)
 
     def stage(self, title: str) -> None:
+        """Changes the title."""
         self._title = title
 
     def moment(self, now: RunMoment) -> None:
+        """Changes the table."""
         self._now = now
 
     def picture(self) -> RenderableType:
+        """Draws the title and the table."""
         title = Text(f"Penstock: {self._site}: {self._title}", style="bold")
         return title if self._now is None else Group(title, table(self._now))
 
 
 def table(now: RunMoment) -> Table:
-    """One row a query."""
+    """Returns a table with one row a query."""
     site = now.report["site"]
     shown = Table(
         caption=f"{now.elapsed:.0f} s   busy {site['utilisation']:.0%}   Jain {site['jain']:.3f}",
@@ -77,21 +84,24 @@ def table(now: RunMoment) -> Table:
 
 
 class RunLines(Plain):
-    """A line a second, without control characters."""
+    """Shows a line a second, without control characters."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._last = console, -EVERY
+        self._console, self._last = console, -LINE_SECONDS
 
     def stage(self, title: str) -> None:
+        """Prints the title of a stage."""
         say(self._console, title)
 
     def moment(self, now: RunMoment) -> None:
-        if now.elapsed >= self._last + EVERY:
+        """Prints how the job stands, if a second has passed since the last line."""
+        if now.elapsed >= self._last + LINE_SECONDS:
             self._last = now.elapsed
             say(self._console, line(now))
 
 
 def line(now: RunMoment) -> str:
+    """Returns how a job stands in one line."""
     totals = {
         key: sum(query[key] for query in now.report["queries"])
         for key in ("arrived", "admitted", "shed")

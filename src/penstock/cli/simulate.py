@@ -15,6 +15,7 @@ from penstock.sim.what_if import Answer, Question, ask
 
 
 def simulate(path: Path, as_json: bool, plots: Path | None) -> None:
+    """Runs a scenario and prints what came out."""
     scenario = load(path)
     started = time.perf_counter()
     with progress_bar() as say:
@@ -30,6 +31,7 @@ def simulate(path: Path, as_json: bool, plots: Path | None) -> None:
 def what_if(
     path: Path, question: str, at_least: float | None, as_json: bool, plots: Path | None
 ) -> None:
+    """Sweeps a dial of a scenario and prints the answer."""
     asked, scenario = Question.parse(question), load(path)
     with progress_bar() as say:
         answer = ask(scenario, asked, at_least, say)
@@ -38,7 +40,7 @@ def what_if(
 
 
 def summary(outcome: SimulationOutcome, wall: float) -> str:
-    """A page that says how everybody fared."""
+    """Returns a page that says how complete the results of all queries are."""
     scenario, work, spread = outcome.scenario, outcome.deployment.work, outcome.spread
     lines = [
         f"{len(work.ids)} queries in {work.query.size} fragments on {outcome.deployment.sites} "
@@ -67,7 +69,7 @@ def summary(outcome: SimulationOutcome, wall: float) -> str:
 
 
 def reply(answer: Answer) -> str:
-    """The sweep as a table, and the planner's answers in words."""
+    """Returns the sweep as a table, and the planner's answers in words."""
     dial = answer.question.dial
     lines = [f"  {dial:>10}   mean SIC     Jain   utilisation"]
     lines += [
@@ -110,6 +112,8 @@ def _write_plots(plots: list[Plot], directory: Path | None) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PenstockError(f"--plot {directory}: {error.strerror}; name a directory") from None
+        raise PenstockError(
+            f"--plot must be a directory, such as plots/; got {str(directory)!r}: {error.strerror}"
+        ) from None
     for plot in plots:
         draw(plot, directory / f"{plot.name}.svg")

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.what_if is not None:
         what_if(options.scenario, options.what_if, options.at_least, options.json, options.plot)
     elif options.at_least is not None:
-        raise PenstockError("--at-least asks about a sweep: give --what-if, too")
+        raise PenstockError("--at-least must come with --what-if, such as --what-if queries=30:300")
     else:
         simulate(options.scenario, options.json, options.plot)
     return 0

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 
 def drawable(console: Console) -> bool:
-    """Whether something can be redrawn in place, with characters of more than one byte."""
+    """Says whether a terminal can redraw text in place, and shows UTF-8."""
     terminal = console.is_terminal and not console.is_dumb_terminal
     return terminal and console.encoding.startswith("utf")
 
@@ -51,6 +51,7 @@ class Redrawn(Shown):
         self._live = Live(console=console, get_renderable=self.picture, refresh_per_second=4)
 
     def picture(self) -> RenderableType:
+        """Returns what to draw now."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

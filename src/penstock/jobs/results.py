@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegralType, StructField, StructType
 
 from penstock.sql.relations import MARKS, MEANT, SHOWN, SIC, WEIGHT
-from penstock.sql.rewrite import HIGH, LOW, Rewritten
+from penstock.sql.rewrite import HIGH_SUFFIX, LOW_SUFFIX, Rewritten
 
 
 def answer(
@@ -24,7 +24,12 @@ def answer(
     number of units, and the number of units that are not shown.
     """
     shown = zip(query.columns, plain, strict=False)  # a star is no column, and has no bounds
-    ends = [field.name + end for column, field in shown if column.bounds for end in (LOW, HIGH)]
+    ends = [
+        field.name + end
+        for column, field in shown
+        if column.bounds
+        for end in (LOW_SUFFIX, HIGH_SUFFIX)
+    ]
     kinds = dict(enumerate(column.kind for column in query.columns))
     places = [f"_{number}" for number in range(len(plain.fields))]
     named = [*places, *(f"_{end}" for end in ends), *MARKS]

@@ -7,7 +7,7 @@ from penstock.cli.command_support import installed
 from penstock.errors import PenstockError
 from penstock.hints import hint
 
-A_PROMISE_BROKEN = 1
+PROMISE_BROKEN_EXIT_CODE = 1
 """The exit code where a benchmark ran and something that it promises did not hold."""
 DESCRIPTION = (
     "Measures what gate and guard promise. Of the gate: latency, capacity, burst, transparent, "
@@ -34,4 +34,4 @@ def run(options: argparse.Namespace) -> int:
     if unknown:
         raise PenstockError(f"unknown benchmark {unknown[0]!r}: {hint(unknown[0], BENCHES)}")
     good = run_benches(options.names or list(BENCHES), options.seconds, options.json)
-    return 0 if good else A_PROMISE_BROKEN
+    return 0 if good else PROMISE_BROKEN_EXIT_CODE

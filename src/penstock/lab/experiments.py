@@ -6,13 +6,13 @@ from pkgutil import walk_packages
 from penstock import lab
 from penstock.errors import PenstockError
 from penstock.hints import hint
-from penstock.lab.report import Experiment
+from penstock.lab.result import Experiment
 
 __all__ = ["Experiment", "available", "get"]
 
 
 def available() -> dict[str, type[Experiment]]:
-    """Every experiment in this package, by name; being a class with a ``name`` here is enough."""
+    """Returns every experiment by name: each class with a ``name`` in this package."""
     found: dict[str, type[Experiment]] = {}
     for module in walk_packages(lab.__path__, f"{lab.__name__}."):
         if module.name.startswith(f"{lab.__name__}.bench"):
@@ -27,6 +27,7 @@ def available() -> dict[str, type[Experiment]]:
 
 
 def get(name: str) -> Experiment:
+    """Returns the experiment of a name, or raises an error that says which there are."""
     experiments = available()
     if name not in experiments:
         raise PenstockError(f"unknown experiment {name!r}: {hint(name, experiments)}")

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from penstock.cli.terminal import progress_bar
 from penstock.lab.experiments import available, get
-from penstock.lab.report import page, publish
+from penstock.lab.result import page, publish
 
 
 def listing() -> str:
+    """Returns the list of experiments."""
     return "\n".join(f"{name:<18}{kind.about}" for name, kind in sorted(available().items()))
 
 
@@ -26,6 +27,6 @@ def reproduce(names: list[str], effort: float, directory: Path | None) -> bool:
 
 
 def family(name: str) -> list[str]:
-    """``themis`` is all experiments of THEMIS: whose names begin with it."""
+    """Returns all experiments whose names begin so: ``themis`` is all of THEMIS."""
     found = sorted(available())
     return [name] if name in found else [n for n in found if n.startswith(f"{name}-")] or [name]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from penstock.cli.command_support import installed, share
 
-A_CLAIM_FAILED = 1
+CLAIM_FAILED_EXIT_CODE = 1
 """The exit code where an experiment ran and something that it claims was not seen to hold."""
 DESCRIPTION = (
     "Runs experiments of the papers that Penstock builds on and prints their tables; without a "
@@ -37,4 +37,4 @@ def run(options: argparse.Namespace) -> int:
         print(listing())
         return 0
     good = reproduce(options.names, options.effort, options.out)
-    return 0 if good else A_CLAIM_FAILED
+    return 0 if good else CLAIM_FAILED_EXIT_CODE

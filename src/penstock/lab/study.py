@@ -1,4 +1,4 @@
-"""What experiments on federations share: set-ups, runs over several seeds, and their spread."""
+"""Has what experiments on federations share: set-ups, runs over seeds, and their spread."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,44 +7,48 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.core.fairness import Spread
-from penstock.lab.report import Say
+from penstock.lab.result import Say
 from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.scenario import Scenario
 from penstock.sim.simulation import Simulation
 
 Value = TypeVar("Value")
-COMPLEX = ("avg-all", "top-5", "cov")
-SOURCES = (10 + 20 + 2) / 3
-"""Of a fragment of the complex workload, on average."""
-RATE = 150.0
+COMPLEX_KINDS = ("avg-all", "top-5", "cov")
+SOURCES_PER_FRAGMENT = (10 + 20 + 2) / 3
+"""The mean over the fragments of the complex workload."""
+TUPLES_PER_SECOND = 150.0
+"""What every source sends."""
 
 
 @dataclass(frozen=True)
 class StudyScale:
-    """How much is done for an effort between 0 and 1."""
+    """Says how much is done for an effort between 0 and 1."""
 
     seeds: tuple[int, ...]
     duration: float
     """Seconds of each run."""
     size: float
-    """Of the deployments, as a share of the paper's."""
+    """The size of deployments, as a share of the paper's."""
     brief: bool
-    """Only to see that it runs: a third of the sites, and of each sweep its ends."""
+    """Whether the run only shows that it runs: a third of the sites, and the ends of each sweep."""
 
     @classmethod
     def of(cls, effort: float) -> "StudyScale":
+        """Returns the scale for an effort."""
         if effort < 0.1:
             return cls((1,), 24.0, 0.06, brief=True)
         return cls((1, 2, 3), 60.0 + 60.0 * effort, 0.06 + 0.94 * effort, brief=False)
 
     def many(self, number: float, least: int = 12) -> int:
-        """So many queries or fragments of the paper's number."""
+        """Scales the paper's number of queries or fragments."""
         return max(least, round(number * self.size))
 
     def sites(self, number: int) -> int:
+        """Scales the paper's number of sites."""
         return max(2, number // 3) if self.brief else number
 
     def some(self, sweep: Sequence[Value]) -> Sequence[Value]:
+        """Returns the points of a sweep to run."""
         return [sweep[0], sweep[-1]] if self.brief else sweep
 
 
@@ -56,13 +60,13 @@ def federation(
     latency: float = 0.005,
     **more: Any,
 ) -> Scenario:
-    """A mix of the complex queries on sites that are overloaded so many times, on average."""
+    """Returns complex queries on sites that are overloaded so many times, on average."""
     each = max(1, round(queries / 3))
-    demand = 3 * each * sum(fragments) / 2 * SOURCES * RATE
+    demand = 3 * each * sum(fragments) / 2 * SOURCES_PER_FRAGMENT * TUPLES_PER_SECOND
     return Scenario.model_validate(
         {
             "sites": {"count": sites, "capacity": demand / sites / overload, "latency": latency},
-            "queries": [{"kind": k, "count": each, "fragments": fragments} for k in COMPLEX],
+            "queries": [{"kind": k, "count": each, "fragments": fragments} for k in COMPLEX_KINDS],
             **more,
         }
     )
@@ -70,38 +74,42 @@ def federation(
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run in a few figures."""
+    """Sums one run up in a few figures."""
 
     spread: Spread
     least_jain: float
-    """At any instant after it settled."""
+    """The least at any instant after the run settled."""
     utilisation: float
 
     @property
     def relative_std(self) -> float:
+        """Returns the standard deviation over the mean of SIC."""
         return self.spread.std / max(self.spread.mean, 1e-12)
 
 
 @dataclass(frozen=True)
 class SeededRuns:
-    """The same with several seeds: medians, and how far they are apart."""
+    """Holds runs of one scenario with several seeds."""
 
     runs: tuple[RunSummary, ...]
 
     def values(self, of: Callable[[RunSummary], float]) -> list[float]:
+        """Returns a figure of each run."""
         return [of(run) for run in self.runs]
 
     def median(self, of: Callable[[RunSummary], float]) -> float:
+        """Returns the median of a figure."""
         return float(np.median(self.values(of)))
 
     def cell(self, of: Callable[[RunSummary], float]) -> str:
-        """``0.987 (0.981 to 0.990)``; a single seed has no spread."""
+        """Returns a figure as ``0.987 (0.981 to 0.990)``; a single seed has no spread."""
         values = self.values(of)
         if len(values) == 1:
             return f"{values[0]:.3f}"
         return f"{np.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
     def json(self) -> list[dict[str, float]]:
+        """Returns all figures as plain values."""
         return [
             {
                 "mean": run.spread.mean,
@@ -117,18 +125,21 @@ class SeededRuns:
 
 
 def jain_of(run: RunSummary) -> float:
+    """Returns Jain's index of a run."""
     return run.spread.jain
 
 
 def mean_of(run: RunSummary) -> float:
+    """Returns the mean SIC of a run."""
     return run.spread.mean
 
 
 _known: dict[str, RunSummary] = {}
-"""By scenario: several experiments look at the same deployments."""
+"""The runs so far by scenario, since several experiments look at the same deployments."""
 
 
 def over_seeds(scenario: Scenario, seeds: Sequence[int]) -> SeededRuns:
+    """Simulates a scenario with several seeds."""
     return SeededRuns(tuple(_run(scenario.changed(seed=seed)) for seed in seeds))
 
 
@@ -139,7 +150,7 @@ def sweep(
     say: Say,
     part: tuple[float, float] = (0.0, 1.0),
 ) -> dict[Value, SeededRuns]:
-    """The runs of each point; ``part`` is the part of the whole experiment that this is."""
+    """Returns the runs of each point; ``part`` says which part of the experiment this is."""
     found = {}
     for number, point in enumerate(points):
         say(_words(point), part[0] + (part[1] - part[0]) * number / len(points))
@@ -152,7 +163,7 @@ def _words(point: object) -> str:
 
 
 def with_sites(scenario: Scenario, count: int, capacity: float) -> Scenario:
-    """The same queries on so many sites of this capacity."""
+    """Returns the same queries on so many sites of this capacity."""
     return scenario.changed(sites={"count": count, "capacity": capacity})
 
 
@@ -164,5 +175,6 @@ def _run(scenario: Scenario) -> RunSummary:
 
 
 def in_short(outcome: SimulationOutcome) -> RunSummary:
+    """Sums up what a simulation found."""
     instants = outcome.jain_over_time()[outcome.settled]
     return RunSummary(outcome.spread, float(instants.min()), float(outcome.utilisation.mean()))

@@ -1,4 +1,4 @@
-"""What users hand to a site: refused at once where it makes no sense, with what to do."""
+"""Checks what users hand to a site, and says at once what is wrong and what to give instead."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -18,77 +18,94 @@ from penstock.spark.spark_errors import told
 from penstock.units import seconds
 from penstock.windows.concept import Concept
 
-IDENTITIES = {
+SOURCE_IDENTITIES = {
     "kafka": ("topic", "partition", "offset"),
     "replay": ("_arrival", "_offset"),
 }
-"""Columns that tell the tuples of a source apart, of sources that are known by their columns."""
+"""The columns that tell the tuples of a source apart, for sources known by their columns."""
+WATERMARK_METADATA = "spark.watermarkDelayMs"
+"""The key under which Spark notes the watermark in a column's metadata."""
 
 
 def duration(name: str, value: float | str) -> float:
-    try:
-        duration = seconds(value)
-    except ValueError as error:
-        raise PenstockError(f"{name}: {error}") from None
-    if duration <= 0:
-        raise PenstockError(f"{name}: must be longer than 0, such as '1s' or '500ms'")
-    return duration
+    """Returns a duration in seconds, which must be longer than 0."""
+    found = seconds(value, name)
+    if found <= 0:
+        raise PenstockError(
+            f"{name} must be longer than 0, such as '1 second' or '500ms'; got {value!r}"
+        )
+    return found
 
 
 def policy(given: str | policies.Policy) -> policies.Policy:
+    """Returns the policy of a name, or the policy that was given."""
     if isinstance(given, str):
         return policies.get(given)
     if not callable(getattr(given, "rates", None)):
         raise PenstockError(
-            f"policy: expected a name or an object with a method 'rates', found {given!r}"
+            "policy must be a name or an object with a method 'rates', such as 'balance-sic'; "
+            f"got {given!r}"
         )
     return given
 
 
 def headroom(given: float) -> float:
+    """Returns the share of a batch's budget that the site plans with."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1:
-        raise PenstockError(f"headroom: the share of a budget that is planned, not {given!r}")
+        raise PenstockError(
+            f"headroom must be the share of a budget to plan with, such as 0.9; got {given!r}"
+        )
     return float(given)
 
 
 def terms(given: Mapping[str, QueryTerms] | None) -> dict[str, QueryTerms]:
+    """Returns the terms of each query by name."""
     found = dict(given or {})
     for query, agreed in found.items():
         if not isinstance(agreed, QueryTerms):
-            raise PenstockError(f"terms: {query!r} has {agreed!r}; give ps.QueryTerms(weight=...)")
+            raise PenstockError(
+                f"terms[{query!r}] must be terms, such as QueryTerms(weight=2); got {agreed!r}"
+            )
     return found
 
 
 def directory(given: str | Path | None) -> Path | None:
-    """A place that can be written to; made where it is missing."""
+    """Returns a directory that can be written to, and makes it where it is missing."""
     if given is None:
         return None
     path = Path(given)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PenstockError(f"directory: {path}: {error.strerror}") from None
+        raise PenstockError(
+            f"directory must be one that Penstock can make; got {str(path)!r}: {error.strerror}"
+        ) from None
     if not os.access(path, os.W_OK):
-        raise PenstockError(f"directory: cannot write into {path}")
+        raise PenstockError(
+            f"directory must be one that Penstock can write into; got {str(path)!r}"
+        )
     return path
 
 
 def cores(spark: SparkSession) -> int:
+    """Returns how many tasks a session runs at a time."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:
         raise PenstockError(
-            "a site needs a classic SparkSession (SparkSession.builder.master(...)); the driver of "
-            "a Spark Connect session is out of its reach"
+            "spark must be a classic session, such as SparkSession.builder.master(...) makes; got "
+            "one whose driver is out of reach, as with Spark Connect"
         ) from None
 
 
 def columns(
     name: str, given: str | Column | Sequence[str | Column], known: Sequence[str]
 ) -> tuple[Column, ...]:
-    """Names and expressions as columns; a name that is not there is refused at once."""
+    """Returns names and expressions as columns; a name must be among ``known``."""
     if not isinstance(given, str | Column | Sequence):
-        raise PenstockError(f"{name}: expected a column or a list of them, found {given!r}")
+        raise PenstockError(
+            f"{name} must be a column or a list of columns, such as 'id'; got {given!r}"
+        )
     listed = [given] if isinstance(given, str | Column) else list(given)
     for item in listed:
         if isinstance(item, str) and item not in known:
@@ -99,100 +116,113 @@ def columns(
 def some_columns(
     name: str, given: str | Column | Sequence[str | Column], known: Sequence[str]
 ) -> tuple[Column, ...]:
+    """Returns columns as ``columns`` does, at least one of them."""
     found = columns(name, given, known)
     if not found:
-        raise PenstockError(f"{name}: at least one column is needed")
+        raise PenstockError(f"{name} must be at least one column, such as 'id'; got {given!r}")
     return found
 
 
 def name(query: str | Column) -> str:
-    """Of the query that a concept belongs to."""
+    """Returns the name of the query that a concept belongs to."""
     if not isinstance(query, str):
         raise PenstockError(
-            "concept: give query=... as a name; queries in a column share no window"
+            "query must be a name where concept is given, such as 'fares', since queries in a "
+            f"column share no window; got {query!r}"
         )
     return query
 
 
 def concept(given: WindowTerms, stream: DataFrame) -> Concept:
-    """Refused where its columns are not in the stream, or are no numbers and times."""
+    """Returns a concept whose columns are numbers or times of the stream."""
     if not isinstance(given, Concept):
-        raise PenstockError(f"concept: expected ps.Concept(window='5m', ...), found {given!r}")
+        raise PenstockError(f"concept must be one, such as Concept(window='5m'); got {given!r}")
     for name, text in (("time", given.time), ("value", given.value)):
         if text is not None:
-            try:
-                kind = stream.select(sf.expr(text), sf.expr(text).cast("double")).schema[0].dataType
-            except PySparkException as error:
-                reason = told(error)
-                raise PenstockError(
-                    f"concept: {name}={text!r} is no number here: {reason}"
-                ) from None
-            if isinstance(kind, StringType):
-                raise PenstockError(
-                    f"concept: {name}={text!r} is a text; say "
-                    f"{name}='cast({text} as {'timestamp' if name == 'time' else 'double'})'"
-                )
+            _check_number(name, text, stream)
     return given
 
 
-def watermarked(stream: DataFrame, time: str) -> None:
-    """Refused where nothing would ever say that a window is over."""
-    if not stream.isStreaming:
-        raise PenstockError("process_windows needs a streaming DataFrame (spark.readStream...)")
-    columns("time", time, stream.columns)
-    if DELAY not in stream.schema[time].metadata:
+def _check_number(name: str, text: str, stream: DataFrame) -> None:
+    try:
+        kind = stream.select(sf.expr(text), sf.expr(text).cast("double")).schema[0].dataType
+    except PySparkException as error:
         raise PenstockError(
-            f"time: {time!r} has no watermark, so no window would ever end: call "
-            f"stream.withWatermark({time!r}, '1 minute') before"
+            f"concept: {name} must be a number or a time of the stream; got {text!r}: {told(error)}"
+        ) from None
+    if isinstance(kind, StringType):
+        wanted = "timestamp" if name == "time" else "double"
+        raise PenstockError(
+            f"concept: {name} must be a number or a time, such as 'cast({text} as {wanted})'; got "
+            f"the text {text!r}"
+        )
+
+
+def check_watermark(stream: DataFrame, time: str) -> None:
+    """Refuses a stream without a watermark on ``time``, since its windows would never end."""
+    if not stream.isStreaming:
+        raise PenstockError(
+            "process_windows needs a streaming DataFrame, such as spark.readStream...; got a batch"
+        )
+    columns("time", time, stream.columns)
+    if WATERMARK_METADATA not in stream.schema[time].metadata:
+        raise PenstockError(
+            "time must be a column with a watermark, such as "
+            f"stream.withWatermark({time!r}, '1 minute') gives it, or no window would ever end; "
+            f"got {time!r}"
         )
 
 
 def result_columns(schema: str, reserved: Collection[str]) -> tuple[str, ...]:
-    """The names in a schema of results."""
+    """Returns the names in a schema of results, which may not be ``reserved``."""
     names = tuple(struct("schema", schema, "'median double, n int'").names)
     for name in names:
         if name.lower() in reserved:
-            raise PenstockError(f"schema: every result has a column {name!r}; choose another name")
+            raise PenstockError(
+                "schema must have other names than every result has "
+                f"({', '.join(reserved)}); got {name!r}"
+            )
     return names
 
 
 def struct(role: str, text: str, example: str) -> StructType:
-    """Columns as Spark's DDL writes them."""
+    """Returns columns from a text in Spark's DDL."""
+    wanted = f"{role} must be a list of names and types, such as {example}; got {text!r}"
     if not isinstance(text, str):
-        raise PenstockError(f"{role}: a text such as {example}, not {text!r}")
+        raise PenstockError(wanted)
     try:
         found = StructType.fromDDL(text)
     except PySparkException as error:
-        raise PenstockError(
-            f"{role}: {text!r} is no list such as {example}: {told(error)}"
-        ) from None
-    if not isinstance(found, StructType):  # a type alone, without a name
-        raise PenstockError(f"{role}: {text!r} is no list such as {example}: a name is missing")
+        raise PenstockError(f"{wanted}: {told(error)}") from None
+    if not isinstance(found, StructType):  # a type alone
+        raise PenstockError(f"{wanted}, which lacks a name")
     return found
 
 
-DELAY = "spark.watermarkDelayMs"
-"""What Spark writes down with a column that has a watermark."""
-
-
 def named(role: str, given: str | Column) -> str | Column:
+    """Returns a name, or a column of names."""
     if not isinstance(given, str | Column) or (isinstance(given, str) and not given):
-        raise PenstockError(f"{role}: a name, or a column of names, not {given!r}")
+        raise PenstockError(
+            f"{role} must be a name or a column of names, such as 'fares'; got {given!r}"
+        )
     return given
 
 
-def strata_limit(given: int) -> int:
+def whole_number(name: str, given: int, example: str) -> int:
+    """Returns a whole number from 1."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise PenstockError(f"max_strata: a whole number from 1, not {given!r}")
+        raise PenstockError(
+            f"{name} must be a whole number from 1, such as {example}; got {given!r}"
+        )
     return given
 
 
 def names_of(stream: DataFrame) -> list[str]:
-    """The columns of a stream that can be gated."""
+    """Returns the columns of a stream that can be gated."""
     if not stream.isStreaming:
         raise PenstockError(
-            "a gate needs a streaming DataFrame (spark.readStream...); this one is a batch, "
-            "and a batch has no overload to shed"
+            "a gate needs a streaming DataFrame, such as spark.readStream...; got a batch, which "
+            "has no overload to shed"
         )
     if WEIGHT in stream.columns or SIC in stream.columns:
         raise PenstockError("this stream went through a gate already; gate it only once")
@@ -202,17 +232,20 @@ def names_of(stream: DataFrame) -> list[str]:
 def identity(
     given: str | Column | Sequence[str | Column] | None, known: Sequence[str]
 ) -> tuple[Column, ...]:
-    """The columns that tell tuples apart: as told, or those of a source that is known, or all."""
+    """Returns the columns that tell tuples apart.
+
+    These are the columns that the user gives, or those of a source that is known, or all.
+    """
     if given is not None:
         return columns("id", given, known)
-    for names in IDENTITIES.values():
+    for names in SOURCE_IDENTITIES.values():
         if set(names) <= set(known):
             return columns("id", names, known)
     return columns("id", known, known)
 
 
 def gates_of(found: list[Gate]) -> list[Gate]:
-    """The gates of a query that is to be started, of which there must be some."""
+    """Returns the gates of a query that is to be started, which must have one at least."""
     if not found:
         raise PenstockError(
             "this query has no gate of this site: pass its source through site.gate(...) first"

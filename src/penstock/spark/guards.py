@@ -1,4 +1,4 @@
-"""The guards of a site, and what they tell its controller."""
+"""Keeps the guards of a site, and passes on what they tell its controller."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ _guard_numbers = count()
 
 
 class Guards:
-    """All guards of one site. It starts their plan server with the first of them."""
+    """Keeps all guards of one site, and starts their plan server with the first of them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -121,6 +121,7 @@ class Guards:
         return replace(batch, costs=costs, counts=counts)
 
     def close(self) -> None:
+        """Closes the plan server; no guard can be added afterwards."""
         self._closed = True
         if self._server is not None:
             self._server.close()

@@ -31,7 +31,7 @@ from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.recovery import Recovery
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.record.totals import Totals
-from penstock.spark.report import SiteReport
+from penstock.spark.site_report import SiteReport
 
 log = logging.getLogger("penstock")
 RECENT_BATCHES = 32

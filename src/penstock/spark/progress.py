@@ -1,7 +1,7 @@
-"""The one reader of what Spark reports of a micro-batch, and the one latency quantile.
+"""Reads what Spark reports of a micro-batch, and computes the quantiles of latencies.
 
 Everything that wants to know how a batch went, the site, the demo and the benchmarks alike, reads
-Spark's progress report here, so that a Spark that words it differently is met in one file.
+Spark's progress report here, so that only this file changes with Spark's wording.
 """
 
 import json
@@ -17,7 +17,7 @@ from penstock.core.types import Floats
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """How far one source of the query came in a batch; offsets are as the source words them."""
+    """Says how far one source of the query came in a batch; offsets are the source's own."""
 
     start: Any
     end: Any
@@ -27,7 +27,7 @@ class SourceProgress:
 
 @dataclass(frozen=True)
 class Progress:
-    """What Spark reports of one trigger of a streaming query; times are seconds."""
+    """Holds what Spark reports of one trigger of a streaming query; times are seconds."""
 
     query: str
     """Spark's id of the query, which its checkpoint keeps over restarts."""
@@ -71,11 +71,12 @@ class Progress:
 
     @property
     def ended(self) -> float:
+        """Returns when the trigger ended, in seconds since the epoch."""
         return self.started + self.seconds
 
     @property
     def offsets(self) -> tuple[int, int]:
-        """The whole numbers in the sources' offsets, summed up, before and after the batch."""
+        """Returns the sums of the sources' offsets before and after the batch."""
         return (
             sum(whole_numbers(source.start) for source in self.sources),
             sum(whole_numbers(source.end) for source in self.sources),
@@ -92,7 +93,7 @@ def _source(told: Mapping[str, Any]) -> SourceProgress:
 
 
 def _offset(value: Any) -> Any:
-    """Spark gives some offsets as JSON inside of JSON."""
+    """Reads an offset that Spark gives as JSON inside of JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -102,7 +103,7 @@ def _offset(value: Any) -> Any:
 
 
 def whole_numbers(offset: Any) -> int:
-    """The sum of all whole numbers in an offset: for most sources it grows with the rows.
+    """Sums all whole numbers in an offset; for most sources the sum grows with the rows.
 
     >>> whole_numbers({"topic": {"0": 7, "1": 5}}), whole_numbers("[3, true]"), whole_numbers(None)
     (12, 3, 0)
@@ -120,7 +121,7 @@ def whole_numbers(offset: Any) -> int:
 
 
 def counts_rows(offset: Any) -> bool:
-    """Whether a step of this offset is a row, as with ``replay`` and Kafka's topics.
+    """Says whether a step of this offset is a row, as with ``replay`` and Kafka's topics.
 
     >>> counts_rows({"start": 1.5, "offset": 9}), counts_rows({"topic": {"0": 7}})
     (True, True)
@@ -138,7 +139,7 @@ def counts_rows(offset: Any) -> bool:
 
 
 def weighted_quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:
-    """The values below which these shares of the weight lie.
+    """Returns the values below which these shares of the weight lie.
 
     >>> weighted_quantiles(np.array([1.0, 2.0, 9.0]), np.array([1.0, 2.0, 1.0]), [0.5, 1.0])
     [2.0, 9.0]

@@ -1,6 +1,6 @@
-"""A quiet Spark of its own for a command, that leaves nothing behind.
+"""Starts a quiet Spark for a command, and leaves nothing behind.
 
-Everything that Spark writes goes into one temporary directory, what it says into a log there.
+Everything that Spark writes goes into one temporary directory, and what it says into a log there.
 """
 
 import os
@@ -16,21 +16,24 @@ from pyspark.sql import SparkSession
 from penstock.errors import PenstockError
 from penstock.spark.engine import launch, shut_down
 
-MOST_CORES = 4
+MOST_LOCAL_CORES = 4
+"""The cores that a command uses at most, so that it leaves some of a large machine free."""
 
 
 def cores() -> int:
-    return min(len(os.sched_getaffinity(0)), MOST_CORES)
+    """Returns how many cores a session of its own uses."""
+    return min(len(os.sched_getaffinity(0)), MOST_LOCAL_CORES)
 
 
 def check_java() -> None:
+    """Raises an error where Spark would not find Java."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise PenstockError("Spark needs Java 17 or newer, and there is none on the PATH")
 
 
 @contextmanager
 def workspace(command: str) -> Iterator[Path]:
-    """A temporary directory that is gone afterwards; after a failure the log is kept."""
+    """Makes a temporary directory and removes it afterwards; after a failure it keeps the log."""
     directory = Path(tempfile.mkdtemp(prefix=f"penstock-{command}-"))
     log = directory / "spark.log"
     try:
@@ -49,7 +52,10 @@ def workspace(command: str) -> Iterator[Path]:
 
 @contextmanager
 def _standard_error_into(log: Path) -> Iterator[None]:
-    """Also of the JVM and the Python workers, which inherit the descriptor."""
+    """Sends the errors of this process, the JVM and the Python workers into a log.
+
+    The JVM and the workers inherit the descriptor.
+    """
     sys.stderr.flush()
     terminal = os.dup(2)
     with log.open("w") as file:
@@ -66,7 +72,7 @@ def _standard_error_into(log: Path) -> Iterator[None]:
 def session(
     directory: Path, command: str, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """Spark on this machine, unless told otherwise; when it ends, so do the JVM and all workers."""
+    """Starts Spark and ends it with its workers; it runs on this machine unless settings differ."""
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
@@ -77,7 +83,7 @@ def session(
 
 @contextmanager
 def borrowed(command: str) -> Iterator[SparkSession]:
-    """The session that is there already, or one of its own."""
+    """Gives the session that is active, or starts one for the time."""
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active

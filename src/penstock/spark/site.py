@@ -27,7 +27,7 @@ from penstock.spark.guards import Guards
 from penstock.spark.loop import Loop
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.saved_state import SavedState
-from penstock.spark.report import SiteReport
+from penstock.spark.site_report import SiteReport
 from penstock.windows.concept import Concept
 from penstock.windows.in_force import ConceptWindows
 
@@ -162,7 +162,7 @@ class Site:
             identity=arguments.identity(id, columns),
         )
         terms = concept or self.settings.concepts.get(keys.others.query)
-        most = arguments.strata_limit(max_strata)
+        most = arguments.whole_number("max_strata", max_strata, "10_000")
         gate = Gate(
             f"penstock_gate_{next(_gate_numbers)}",
             keys,

@@ -1,4 +1,4 @@
-"""What Spark says, for people: one line, with a suggestion where there is one."""
+"""Says what Spark complains of in one line, with a suggestion where there is one."""
 
 import re
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from penstock.spark.gate.columns import SIC, WEIGHT
 
 
 def told(error: PySparkException) -> str:
+    """Returns what an error says in one line, without Spark's codes and positions."""
     parameters: Mapping[str, str] = error.getMessageParameters() or {}
     condition = error.getCondition() or ""
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
@@ -29,12 +30,12 @@ def _bare(name: str) -> str:
 
 
 def column_hint(name: str, known: list[str]) -> str:
-    """Of the user's columns, not of those that a gate adds."""
+    """Suggests columns of the user's, and none that a gate adds."""
     return hint(name, [column for column in known if column not in (WEIGHT, SIC)])
 
 
 def line_of(sql: str, error: PySparkException) -> int | None:
-    """Where the text has the name that Spark complains of."""
+    """Returns the line of a query that has the name of which Spark complains."""
     name = _bare((error.getMessageParameters() or {}).get("objectName", ""))
     lines = [number for number, line in enumerate(sql.split("\n"), 1) if name and name in line]
     return lines[0] if lines else None

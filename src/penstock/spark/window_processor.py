@@ -1,4 +1,4 @@
-"""CoD's window manager: any Python function of a window's rows, at a fraction of the rows.
+"""Processes windows as CoD does: any Python function of a window's rows, at a part of the rows.
 
     medians = process_windows(
         trips, lambda rows: {"fare": float(rows["fare"].median())}, "fare double",
@@ -6,14 +6,14 @@
     )
 
 Aggregates that Spark knows need no raw tuples: put a gate in front of them. A median, a model or a
-plot does. Tuples are stored with their groups' frequencies as they come; when the watermark passes
-a window's end, the frequencies say how many of each group stay, one scan finds them, and the
-function sees each group's rows, with ``_weight`` (what each stands for). ``shed`` may be "uniform"
-or "none" instead, for comparison, behind the same interface.
+plot does. The processor stores tuples as they come, and counts each group's. When the watermark
+passes a window's end, the counts say how many tuples of each group stay, one scan finds them, and
+the function gets each group's rows, with ``_weight``, the number of tuples that each stands for.
+``shed`` may be "uniform" or "none" instead, for comparison, behind the same interface.
 
-State is bounded by ``most`` tuples a pane and shard, and evicted with the last window that needs
-it. It lives in Spark's state store (``transformWithState``, which needs RocksDB there): a restart
-goes on where it was, and a micro-batch writes what came in it and nothing else.
+The state holds at most ``most`` tuples a pane and shard, and drops a pane with the last window that
+needs it. It lives in Spark's state store (``transformWithState``, which needs RocksDB there): after
+a restart the query continues where it was, and a micro-batch writes only what came in it.
 """
 
 import pickle
@@ -37,16 +37,17 @@ from penstock.errors import PenstockError
 from penstock.spark import arguments
 from penstock.spark.gate.columns import WEIGHT
 from penstock.spark.gate.keys import group_name
-from penstock.units import as_share, seconds
+from penstock.units import as_share
 from penstock.windows.buffer import Buffer, Chunk, Staged, window_ends, window_panes
 from penstock.windows.sampling import Shedder, shedder
 
 Function = Callable[[pd.DataFrame], Mapping[str, Any]]
-"""From the rows of a group in a window to the columns of its result."""
+"""Takes the rows of a group in a window, and returns the columns of its result."""
 SHARD, MOMENT, GROUP = "_shard", "_moment", "_group"
-RESERVED = ("start", "end", "group", "kept", "arrived", "millis")
-MEASURED = "kept bigint, arrived bigint, millis double"
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+RESERVED_COLUMNS = ("start", "end", "group", "kept", "arrived", "millis")
+"""The columns that every result has, besides those of the function."""
+MEASURED_SCHEMA = "kept bigint, arrived bigint, millis double"
+STATE_STORE_SETTING = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -64,29 +65,57 @@ def process_windows(
     most: int | None = 1_000_000,
     shards: int = 1,
 ) -> DataFrame:
-    """A row for each group of each window: start, end, group, what the function gives (``schema``),
-    and ``kept``, ``arrived`` and ``millis`` of the whole window's shedding and processing.
+    """Returns a stream with a row for each group of each window.
 
-    The stream needs a watermark on ``time``; tuples without a time are left out. Groups are divided
-    between ``shards``, each with the same share of its own tuples, and then ``kept``, ``arrived``
-    and ``millis`` are a shard's. Behind a gate, ``_weight`` is what a row stands for after both.
+    A row has the columns start, end, group, those that the function returns, and ``kept``,
+    ``arrived`` and ``millis``: how many tuples of the window were kept and came, and how long
+    shedding and processing took. Behind a gate, the ``_weight`` of a row counts both sheddings.
+
+    Parameters
+    ----------
+    stream
+        A streaming DataFrame with a watermark on ``time``.
+    function
+        Gets the rows of one group as a pandas DataFrame, and returns a dictionary.
+    schema
+        The names and types of what the function returns, in Spark's DDL.
+    time
+        The column of event times; tuples without a time are left out.
+    groups
+        The columns that tell groups apart.
+    window, slide
+        The length of windows, and the time from one start to the next.
+    shed
+        "concept", "uniform" or "none".
+    keep
+        The share of a window's tuples to keep, such as 0.05 or "5%".
+    most
+        The number of tuples that the state may hold for a pane and shard; None for all.
+    shards
+        The number of tasks between which groups are divided. Each keeps the same share of its own
+        tuples, and ``kept``, ``arrived`` and ``millis`` are then those of a shard.
     """
     names = arguments.columns("groups", groups, stream.columns)
-    arguments.watermarked(stream, time)
-    if not isinstance(shards, int) or shards < 1:
-        raise PenstockError(f"shards: a number of tasks such as 2, not {shards!r}")
-    if most is not None and (not isinstance(most, int) or most < 1):
-        raise PenstockError(f"most: a number of tuples such as 1_000_000, not {most!r}")
-    results = arguments.result_columns(schema, RESERVED)
+    arguments.check_watermark(stream, time)
+    arguments.whole_number("shards", shards, "2")
+    if most is not None:
+        arguments.whole_number("most", most, "1_000_000")
+    results = arguments.result_columns(schema, RESERVED_COLUMNS)
     length = arguments.duration("window", window)
     step = length if slide is None else arguments.duration("slide", slide)
-    for name, duration in (("window", length), ("slide", step)):
+    for name, given, duration in (("window", window, length), ("slide", slide, step)):
         if abs(duration * 1e6 - round(duration * 1e6)) > 1e-3:
-            raise PenstockError(f"{name}: {duration} s is no whole number of microseconds")
+            raise PenstockError(
+                f"{name} must be a whole number of microseconds, such as '10 seconds'; "
+                f"got {given!r}"
+            )
     if abs(length / step - round(length / step)) > 1e-9:
-        raise PenstockError(f"a window of {seconds(length)} s is no multiple of its slide {step} s")
+        raise PenstockError(
+            "window must be a multiple of slide, such as '10m' of '5m'; got "
+            f"{window!r} and {slide!r}"
+        )
     kept = shedder(shed, as_share("keep", keep))
-    manager = Manager(function, kept, length, step, most, tuple(stream.columns), results)
+    processor = WindowProcessor(function, kept, length, step, most, tuple(stream.columns), results)
     group = group_name(names)
     keyed = stream.where(sf.col(time).isNotNull()).select(
         "*",
@@ -94,23 +123,26 @@ def process_windows(
         group.alias(GROUP),
         sf.pmod(sf.xxhash64(group), sf.lit(shards)).cast("int").alias(SHARD),
     )
-    kinds = f"start timestamp, end timestamp, `group` string, {schema}, {MEASURED}"
-    stream.sparkSession.conf.set(PROVIDER, ROCKSDB)  # queries that exist keep what they began with
-    return keyed.groupBy(SHARD).transformWithStateInPandas(manager, kinds, "append", "EventTime")
+    kinds = f"start timestamp, end timestamp, `group` string, {schema}, {MEASURED_SCHEMA}"
+    stream.sparkSession.conf.set(STATE_STORE_SETTING, ROCKSDB)  # running queries keep theirs
+    return keyed.groupBy(SHARD).transformWithStateInPandas(processor, kinds, "append", "EventTime")
 
 
 @dataclass
-class Books:
-    """What a shard has stored."""
+class StoredPanes:
+    """Lists what a shard has stored."""
 
     done: float = -np.inf
-    """The end of the last window that was processed."""
+    """The end of the last window that the shard has processed."""
     parts: dict[int, list[int]] = field(default_factory=dict)
-    """By pane: how many tuples are in each of its chunks."""
+    """For each pane, how many tuples are in each of its chunks."""
 
 
-class Manager(StatefulProcessor):
-    """Called by Spark for a shard: with rows that came, or when a window's time has come."""
+class WindowProcessor(StatefulProcessor):
+    """Stores the rows of a shard, and processes its windows.
+
+    Spark calls it with the rows that came, and when the watermark has passed a window's end.
+    """
 
     def __init__(
         self,
@@ -127,96 +159,99 @@ class Manager(StatefulProcessor):
         self.columns, self.results = columns, results
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        """Opens the shard's state."""
         self._handle = handle
-        self._books = handle.getValueState("books", "books binary")
+        self._panes_stored = handle.getValueState("panes", "panes binary")
         self._chunks = handle.getMapState("chunks", "pane bigint, part int", "chunk binary")
 
     def close(self) -> None:
-        pass
+        """Does nothing, since Spark closes the state itself."""
 
     def handleInputRows(
         self, key: Any, rows: Iterator[Any], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
+        """Stores rows, and asks Spark to call when their windows have ended."""
         del timerValues
-        books = self._read()
+        stored_panes = self._read()
         for some in rows:
-            self._store(books, some, int(key[0]))
-        for end in self._ends(books):
+            self._store(stored_panes, some, int(key[0]))
+        for end in self._ends(stored_panes):
             self._handle.registerTimer(round(end * 1000))
-        self._write(books)
+        self._write(stored_panes)
         return iter(())
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
+        """Processes the windows that have ended."""
         del key, timerValues
-        books, now = self._read(), expiredTimerInfo.getExpiryTimeInMs()
-        for end in self._ends(books):
+        stored_panes, now = self._read(), expiredTimerInfo.getExpiryTimeInMs()
+        for end in self._ends(stored_panes):
             if round(end * 1000) <= now:
-                yield self.process(self._window(books, end), end)
-                self._evict(books, end)
-        self._write(books)
+                yield self.process(self._window(stored_panes, end), end)
+                self._evict(stored_panes, end)
+        self._write(stored_panes)
 
     # --- state -------------------------------------------------------------------------------
 
-    def _read(self) -> Books:
-        stored = self._books.get()
-        return Books() if stored is None else pickle.loads(stored[0])
+    def _read(self) -> StoredPanes:
+        stored = self._panes_stored.get()
+        return StoredPanes() if stored is None else pickle.loads(stored[0])
 
-    def _write(self, books: Books) -> None:
-        if books.parts:
-            self._books.update((pickle.dumps(books, protocol=5),))
+    def _write(self, stored_panes: StoredPanes) -> None:
+        if stored_panes.parts:
+            self._panes_stored.update((pickle.dumps(stored_panes, protocol=5),))
         else:
-            self._books.clear()
+            self._panes_stored.clear()
 
-    def _ends(self, books: Books) -> list[float]:
-        return window_ends(books.parts, self.length, self.slide, books.done)
+    def _ends(self, stored_panes: StoredPanes) -> list[float]:
+        return window_ends(stored_panes.parts, self.length, self.slide, stored_panes.done)
 
-    def _store(self, books: Books, rows: pd.DataFrame, shard: int) -> None:
-        """The seed is a function of the state, so that a retry draws the same luck (law 8)."""
+    def _store(self, stored_panes: StoredPanes, rows: pd.DataFrame, shard: int) -> None:
+        """Stores rows, with a seed made of the state, so that a retry draws alike (law 8)."""
         # by place: Spark gives columns whose names begin with "_" other names here
         rows = rows.set_axis([*self.columns, MOMENT, GROUP, SHARD], axis=1)
         columns = {name: rows[name].to_numpy() for name in self.columns}
         moment = rows[MOMENT].to_numpy(dtype=np.float64)
-        stored = sum(map(sum, books.parts.values()))
+        stored = sum(map(sum, stored_panes.parts.values()))
         seed = (shard, stored, int(moment.min() * 1000) if moment.size else 0)
-        fresh = Buffer(self.length, self.slide, done=books.done)
+        fresh = Buffer(self.length, self.slide, done=stored_panes.done)
         groups = rows[GROUP].to_numpy(dtype=np.str_)
         for chunk in fresh.add(moment, groups, columns, seed).chunks:
-            self._append(books, chunk)
-            if self.most is not None and sum(books.parts[chunk.pane]) > self.most:
-                self._thin(books, chunk.pane)
+            self._append(stored_panes, chunk)
+            if self.most is not None and sum(stored_panes.parts[chunk.pane]) > self.most:
+                self._thin(stored_panes, chunk.pane)
 
-    def _append(self, books: Books, chunk: Chunk) -> None:
-        parts = books.parts.setdefault(chunk.pane, [])
+    def _append(self, stored_panes: StoredPanes, chunk: Chunk) -> None:
+        parts = stored_panes.parts.setdefault(chunk.pane, [])
         self._chunks.updateValue((chunk.pane, len(parts)), (pickle.dumps(chunk, protocol=5),))
         parts.append(chunk.key.size)
 
-    def _thin(self, books: Books, pane: int) -> None:
-        chunks = self._stored(books, [pane])
+    def _thin(self, stored_panes: StoredPanes, pane: int) -> None:
+        chunks = self._stored(stored_panes, [pane])
         thinned = Buffer(self.length, self.slide, self.most, chunks).bounded()
-        self._forget(books, pane)
+        self._forget(stored_panes, pane)
         for chunk in thinned.chunks:
-            self._append(books, chunk)
+            self._append(stored_panes, chunk)
 
-    def _stored(self, books: Books, panes: Sequence[int]) -> tuple[Chunk, ...]:
-        keys = [(pane, part) for pane in panes for part in range(len(books.parts[pane]))]
+    def _stored(self, stored_panes: StoredPanes, panes: Sequence[int]) -> tuple[Chunk, ...]:
+        keys = [(pane, part) for pane in panes for part in range(len(stored_panes.parts[pane]))]
         found = [cast(Any, self._chunks.getValue(key)) for key in keys]
         return tuple(pickle.loads(value[0]) for value in found)
 
-    def _forget(self, books: Books, pane: int) -> None:
-        for part in range(len(books.parts.pop(pane))):
+    def _forget(self, stored_panes: StoredPanes, pane: int) -> None:
+        for part in range(len(stored_panes.parts.pop(pane))):
             self._chunks.removeKey((pane, part))
 
-    def _window(self, books: Books, end: float) -> Buffer:
-        panes = [pane for pane in self._panes(end) if pane in books.parts]
-        return Buffer(self.length, self.slide, chunks=self._stored(books, panes))
+    def _window(self, stored_panes: StoredPanes, end: float) -> Buffer:
+        panes = [pane for pane in self._panes(end) if pane in stored_panes.parts]
+        return Buffer(self.length, self.slide, chunks=self._stored(stored_panes, panes))
 
-    def _evict(self, books: Books, end: float) -> None:
-        """Of the panes of a window, the next one needs all but the first."""
-        books.done, first = end, self._panes(end).start
-        for pane in [pane for pane in books.parts if pane <= first]:
-            self._forget(books, pane)
+    def _evict(self, stored_panes: StoredPanes, end: float) -> None:
+        """Drops the first pane of a window that is done; the next window needs the others."""
+        stored_panes.done, first = end, self._panes(end).start
+        for pane in [pane for pane in stored_panes.parts if pane <= first]:
+            self._forget(stored_panes, pane)
 
     def _panes(self, end: float) -> range:
         return window_panes(end, self.length, self.slide)
@@ -224,7 +259,7 @@ class Manager(StatefulProcessor):
     # --- a window ----------------------------------------------------------------------------
 
     def process(self, buffer: Buffer, end: float) -> pd.DataFrame:
-        """The concept, one scan, shed, and the function; and how long all of it took."""
+        """Sheds a window, applies the function to each group, and says how long both took."""
         began = clock.perf_counter()
         staged = buffer.take(end, self.shedder)
         names = ["start", "end", "group", *self.results]
@@ -258,12 +293,12 @@ class Manager(StatefulProcessor):
         result = self.function(rows)
         if not isinstance(result, Mapping) or set(result) != set(self.results):
             raise PenstockError(
-                f"process_windows: the function answered {result!r}, and its schema has the "
-                f"columns {', '.join(self.results)}: answer a dictionary with just these"
+                "function must return a dictionary with the columns of its schema, such as "
+                f"{{{', '.join(f'{name!r}: ...' for name in self.results)}}}; got {result!r}"
             )
         return result
 
 
 def _timestamp(moment: float) -> pd.Timestamp:
-    """In whole microseconds, as Spark has it: a tenth of a second is no binary fraction."""
+    """Returns a moment in whole microseconds, as Spark does; 0.1 s is no binary fraction."""
     return pd.Timestamp(round(moment * 1e6), unit="us", tz="UTC")

@@ -1,4 +1,4 @@
-"""SQL in, quality out: queries over gated streams. Pure; Spark runs what comes out of it."""
+"""Rewrites SQL over gated streams; it is pure, and Spark runs what comes out."""
 
 from penstock.sql.grammar import SqlError
 from penstock.sql.relations import Source

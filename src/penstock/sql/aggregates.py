@@ -1,7 +1,7 @@
-"""What becomes of each aggregate: weighted, passed as it is, or refused.
+"""Lists what becomes of each aggregate: weighted, passed as it is, or refused.
 
-A rewriting gets the call and the weight of a tuple and gives an estimate; it is one small
-function, and this file is the list of all.
+A rewriting is one small function. It takes the call and the weight of a tuple, and returns an
+estimate.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from penstock.sql.grammar import SqlError, text
 
 @dataclass(frozen=True)
 class Formula:
-    """An expression that arithmetic puts into brackets, so that it means what it looks like."""
+    """Is an expression that arithmetic puts into brackets, so that it means what it looks like."""
 
     node: exp.Expr
 
@@ -41,20 +41,24 @@ class Formula:
 
 
 def enclosed(node: exp.Expr) -> exp.Expr:
+    """Puts brackets around an operator with two sides."""
     return exp.Paren(this=node.copy()) if isinstance(node, exp.Binary) else node.copy()
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    """Calls a function by its name."""
     return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
 
 
 class SqlAlgebra:
-    """Formulas as nodes of a query."""
+    """Builds formulas as nodes of a query."""
 
     def call(self, name: str, *arguments: Formula) -> Formula:
+        """Calls a function of Spark SQL."""
         return Formula(call(name, *(argument.node for argument in arguments)))
 
     def literal(self, value: float | None) -> Formula:
+        """Returns a constant."""
         return Formula(exp.convert(value))
 
 
@@ -196,7 +200,7 @@ _INNER = frozenset(
 
 
 def name_of(node: exp.Expr) -> str | None:
-    """Of an aggregate, in lower case; None for anything else."""
+    """Returns the name of an aggregate in lower case; None for anything else."""
     if isinstance(node, exp.Any):  # the parser takes ANY(x) for a quantifier
         return "any"
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
@@ -204,17 +208,18 @@ def name_of(node: exp.Expr) -> str | None:
 
 
 def is_aggregate(node: exp.Expr) -> bool:
-    """Of a query as it is written, or of a rewritten form."""
+    """Says whether a node is an aggregate, as users write it or in a rewritten form."""
     inner = isinstance(node, exp.Anonymous) and str(node.this).lower() in _INNER
     return inner or name_of(node) is not None
 
 
 def is_distinct(node: exp.Expr) -> bool:
+    """Says whether a call has DISTINCT."""
     return any(isinstance(argument, exp.Distinct) for argument in node.expressions)
 
 
 def estimate(node: exp.Expr, weight: exp.Expr) -> tuple[Estimate, str]:
-    """What the call becomes, and its kind: weighted or unscaled."""
+    """Returns what a call becomes, and its kind: weighted or unscaled."""
     name = name_of(node) or ""
     if is_distinct(node):
         return Weighted(Formula(_count_distinct(node, name))), "unscaled"
@@ -229,7 +234,7 @@ def estimate(node: exp.Expr, weight: exp.Expr) -> tuple[Estimate, str]:
 
 
 def _count_distinct(node: exp.Expr, name: str) -> exp.Expr:
-    """Spark counts no distinct values on a stream, but it collects them."""
+    """Collects distinct values and counts them, since Spark cannot count them on a stream."""
     (distinct,) = node.expressions
     if name != "count":
         raise SqlError(f"{text(node)}: Spark has no {name}(DISTINCT) on a stream")
@@ -241,7 +246,7 @@ def _count_distinct(node: exp.Expr, name: str) -> exp.Expr:
 
 
 def filtered(tree: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    """The expression with each of its aggregates over the tuples that meet a condition."""
+    """Returns the expression with each of its aggregates over tuples that meet a condition."""
     if condition is None:
         return tree
 

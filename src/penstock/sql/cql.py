@@ -1,4 +1,4 @@
-"""CQL's windows in Spark's words.
+"""Writes CQL's windows as Spark does.
 
 ``FROM Src[Range 15 min Slide 5 min]`` means that the query is answered for each such window of the
 source's event time. One windowed source: ``GROUP BY window(time, '15 minute', '5 minute')``.
@@ -15,7 +15,7 @@ from penstock.sql.grammar import RANGE, Range, SqlError
 
 
 def expand(tree: exp.Query, times: Mapping[str, str | None]) -> exp.Query:
-    """The query without CQL's windows; ``times`` has the event-time column of each source."""
+    """Returns the query without CQL's windows; ``times`` has each source's event-time column."""
     for select in list(tree.find_all(exp.Select)):
         tables = [item for item in _from(select) if isinstance(item, exp.Table)]
         windowed = [table for table in tables if RANGE in table.meta]
@@ -35,7 +35,7 @@ def _from(select: exp.Select) -> list[exp.Expr]:
 
 
 def _group_by_window(select: exp.Select, table: exp.Table, times: Mapping[str, str | None]) -> None:
-    """Only aggregates can be answered for each window; a window on its own changes no tuple."""
+    """Groups by a window, which needs an aggregate to be answered for each window."""
     if not any(name_of(node) for node in select.find_all(exp.Anonymous)):
         raise SqlError(f"{table.name}[Range ...]: a window needs an aggregate, such as avg(x)")
     call = _window(table, times, qualified=True)

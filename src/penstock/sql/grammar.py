@@ -1,4 +1,4 @@
-"""Spark SQL as a tree, with CQL's windows.
+"""Reads Spark SQL, with CQL's windows, into a tree.
 
 Functions are left as they are written: this grammar knows their names and no more, so that what
 it does not touch comes out as it went in, whatever Spark's version.
@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 
 
 class SqlError(PenstockError):
-    """What is wrong with a query; ``line`` counts from 1, within the text."""
+    """Says what is wrong with a query; ``line`` counts from 1, within the text."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class SqlError(PenstockError):
 
 @dataclass(frozen=True)
 class Range:
-    """A window as CQL writes it: ``[Range 15 min Slide 5 min]``, in Spark's words."""
+    """Is a window as CQL writes it, ``[Range 15 min Slide 5 min]``, in Spark's intervals."""
 
     length: str
     slide: str | None = None
@@ -46,7 +46,7 @@ _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "OVERLAY", "SUBST
 
 
 class Grammar(Spark):
-    """Spark's dialect; ``window`` is a function here, and functions mean nothing."""
+    """Is Spark's dialect in which ``window`` is a function, and functions are only names."""
 
     class Tokenizer(Spark.Tokenizer):
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
@@ -86,7 +86,7 @@ class Grammar(Spark):
 
 
 def parse(text: str) -> exp.Query:
-    """One query."""
+    """Reads one query."""
     try:
         trees = sqlglot.parse(text, dialect=Grammar)
     except sqlglot.errors.ParseError as error:
@@ -115,5 +115,5 @@ def _said(error: dict[str, Any]) -> str:
 
 
 def text(tree: exp.Expr, *, pretty: bool = False) -> str:
-    """The query as Spark reads it."""
+    """Writes a query as Spark reads it."""
     return tree.sql(Grammar, normalize_functions=False, pretty=pretty, comments=False)

@@ -1,4 +1,4 @@
-"""Small questions about the parts of a query, and small changes to them."""
+"""Asks small questions about the parts of a query, and makes small changes to them."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,12 @@ from penstock.sql.aggregates import call, estimate, filtered, is_aggregate, is_d
 from penstock.sql.grammar import SqlError, text
 from penstock.sql.relations import Relation
 
-ATOM = "_part_"
+ATOM_PREFIX = "_part_"
+"""Begins the names of columns that hold one aggregate each."""
 
 
 def has_aggregates(select: exp.Select) -> bool:
+    """Says whether a SELECT groups or aggregates."""
     if select.args.get("group"):
         return True
     parts = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
@@ -19,12 +21,13 @@ def has_aggregates(select: exp.Select) -> bool:
 
 
 def has_windows(tree: exp.Query) -> bool:
+    """Says whether a query has time windows."""
     calls = tree.find_all(exp.Anonymous)
     return any(str(call.this).lower() in ("window", "session_window") for call in calls)
 
 
 def multiplies(select: exp.Select) -> bool:
-    """Whether it makes several rows of one."""
+    """Says whether a SELECT makes several rows of one."""
     return bool(select.args.get("laterals")) or any(
         str(node.this).lower() in ("explode", "posexplode", "inline", "stack")
         for node in select.find_all(exp.Anonymous)
@@ -32,11 +35,12 @@ def multiplies(select: exp.Select) -> bool:
 
 
 def tables_of(tree: exp.Expr) -> set[str]:
+    """Returns the names of the tables in a query, in lower case."""
     return {table.name.lower() for table in tree.find_all(exp.Table)}
 
 
 def has_some(select: exp.Select, condition: exp.Expr | None) -> exp.Expr | None:
-    """Whether a group has a tuple that meets the condition; None where it must have."""
+    """Returns whether a group has a tuple that meets the condition; None where it must have."""
     if condition is None or not select.args.get("group"):
         return None
     count = exp.Anonymous(this="count", expressions=[exp.Star()])
@@ -44,21 +48,21 @@ def has_some(select: exp.Select, condition: exp.Expr | None) -> exp.Expr | None:
 
 
 def unfiltered(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
-    """A call and the condition of its FILTER, if any."""
+    """Returns a call, and the condition of its FILTER, if any."""
     if isinstance(node, exp.Filter):
         return node.this, node.expression.this
     return node, None
 
 
 def streamable(aggregate: exp.Expr) -> exp.Expr:
-    """An aggregate of estimates: as it is, but Spark has no DISTINCT on streams."""
+    """Returns an aggregate of estimates as it is, but for DISTINCT, which streams lack."""
     if is_distinct(aggregate):
         return estimate(aggregate, exp.convert(1))[0].value.node
     return aggregate.copy()
 
 
 def atoms_of(items: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
-    """Each aggregate once, under a name, and what is made of them.
+    """Returns each aggregate once, under a name, and what is made of them.
 
     Formulas repeat their sums; Spark optimizes the query again for every micro-batch.
     """
@@ -71,7 +75,7 @@ def atoms_of(items: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
             return node
         key = text(node)
         if key not in names:
-            names[key] = f"{ATOM}{len(names)}"
+            names[key] = f"{ATOM_PREFIX}{len(names)}"
             atoms.append(exp.alias_(node.copy(), names[key]))
         return exp.column(names[key])
 
@@ -79,22 +83,24 @@ def atoms_of(items: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:
 
 
 def all_of(*conditions: exp.Expr | None) -> exp.Expr | None:
-    """All of them, as one condition."""
+    """Joins conditions into one that asks for all of them."""
     there = [condition.copy() for condition in conditions if condition is not None]
     return exp.and_(*there) if there else None
 
 
 def where_of(select: exp.Select) -> exp.Expr | None:
+    """Returns the condition of WHERE."""
     where = select.args.get("where")
     return where.this if where else None
 
 
 def set_where(select: exp.Select, condition: exp.Expr | None) -> None:
+    """Replaces the condition of WHERE; None takes it off."""
     select.set("where", exp.Where(this=condition) if condition is not None else None)
 
 
 def inlined(having: exp.Expr, select: exp.Select) -> exp.Expr:
-    """HAVING with names of the result replaced by what they stand for."""
+    """Returns HAVING with names of the result replaced by what they stand for."""
     named = {item.alias.lower(): item.this for item in select.expressions if item.alias}
 
     def inline(node: exp.Expr) -> exp.Expr:
@@ -106,19 +112,20 @@ def inlined(having: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def output_name(item: exp.Expr) -> str:
-    """What Spark would call it, or nearly; answers get Spark's own names in the end."""
+    """Returns what Spark would call a column, or nearly; results get Spark's own names later."""
     named = isinstance(item, exp.Alias | exp.Column | exp.Dot)
     return item.alias_or_name if named else text(item)
 
 
 def is_star(item: exp.Expr) -> bool:
+    """Says whether an item is ``*`` or ``table.*``."""
     return isinstance(item, exp.Star) or (
         isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
     )
 
 
 def starred(item: exp.Expr, relations: Sequence[Relation], select: exp.Select) -> list[exp.Expr]:
-    """``*`` without marks."""
+    """Returns what ``*`` stands for, without marks."""
     if isinstance(item, exp.Star) and (item.args.get("except_") or item.args.get("replace")):
         raise SqlError("* EXCEPT and * REPLACE: name the columns instead")
     table = item.args.get("table")
@@ -137,7 +144,7 @@ def _star_of(relation: Relation) -> exp.Expr:
 
 
 def guarded(body: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
-    """Not computed for a row that is not shown: it may be what the condition protects from."""
+    """Computes a value only for rows that are shown, since the condition may protect it."""
     if condition is None or isinstance(body, exp.Column | exp.Literal | exp.Dot):
         return body.copy()
     if isinstance(body, exp.Anonymous) and str(body.this).lower() in ("window", "explode"):
@@ -146,9 +153,9 @@ def guarded(body: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
 
 
 def settle_groups(select: exp.Select, condition: exp.Expr | None) -> None:
-    """GROUP BY without numbers, since columns will move.
+    """Replaces numbers in GROUP BY, since columns will move.
 
-    And what a group is made of is not computed for tuples that the condition keeps away.
+    Values that tuples are grouped by are computed only for tuples that meet the condition.
     """
     group = select.args.get("group")
     if group is None:
@@ -166,7 +173,7 @@ def settle_groups(select: exp.Select, condition: exp.Expr | None) -> None:
 
 
 def _meant(term: exp.Expr, select: exp.Select) -> exp.Expr:
-    """GROUP BY may have the number or the name of a column of the result."""
+    """Returns what a term of GROUP BY stands for: the number or the name of a result's column."""
     items = select.expressions
     if isinstance(term, exp.Literal) and term.is_int and 0 < int(term.this) <= len(items):
         body: exp.Expr = items[int(term.this) - 1].unalias()
@@ -179,7 +186,7 @@ def _meant(term: exp.Expr, select: exp.Select) -> exp.Expr:
 
 
 def take_ending(tree: exp.Query) -> tuple[tuple[tuple[str, bool], ...], int | None]:
-    """Takes ORDER BY and LIMIT off: they come last, after rows that are not shown have gone."""
+    """Takes ORDER BY and LIMIT off; they apply last, to rows that are shown."""
     order, limit = tree.args.get("order"), tree.args.get("limit")
     names = [output_name(item) for item in tree.selects]
     terms = []

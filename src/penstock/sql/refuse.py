@@ -1,4 +1,4 @@
-"""What cannot be answered from a part of the tuples, or not by Spark on a stream, and why."""
+"""Refuses what a part of the tuples cannot answer, or what Spark cannot run on a stream."""
 
 from collections.abc import Mapping
 
@@ -8,13 +8,13 @@ from penstock.sql.aggregates import NO_FORM, WEIGHTED, is_distinct, name_of
 from penstock.sql.grammar import SqlError, text
 from penstock.sql.relations import MARKS, Source, by_name, inputs
 
-PARTNER = "a tuple whose partner was shed would look as if it had none"
-NODES: dict[type[exp.Expr], str] = {
+PARTNER_SHED = "a tuple whose partner was shed would look as if it had none"
+REFUSED_NODES: dict[type[exp.Expr], str] = {
     exp.Window: "OVER: Spark has no window functions on a stream; use GROUP BY window(...)",
     exp.Distinct: "SELECT DISTINCT: on a stream it never forgets a value; use GROUP BY window(...)",
-    exp.Intersect: f"INTERSECT: {PARTNER}",
-    exp.Except: f"EXCEPT: {PARTNER}",
-    exp.Exists: f"EXISTS: {PARTNER}; use JOIN",
+    exp.Intersect: f"INTERSECT: {PARTNER_SHED}",
+    exp.Except: f"EXCEPT: {PARTNER_SHED}",
+    exp.Exists: f"EXISTS: {PARTNER_SHED}; use JOIN",
     exp.Pivot: "PIVOT: use aggregates with FILTER (WHERE ...)",
     exp.TableSample: "TABLESAMPLE: the gate samples already",
     exp.WithinGroup: "WITHIN GROUP: has no weighted form; use percentile_approx",
@@ -24,7 +24,7 @@ NODES: dict[type[exp.Expr], str] = {
 
 
 def refuse(tree: exp.Query, sources: Mapping[str, Source]) -> list[str]:
-    """Raises with the reason, or gives the sources that the query reads."""
+    """Returns the sources that the query reads, or raises an error with the reason."""
     for node in tree.walk():
         _node(node)
     _endings(tree)
@@ -47,13 +47,13 @@ def refuse(tree: exp.Query, sources: Mapping[str, Source]) -> list[str]:
 
 
 def _node(node: exp.Expr) -> None:
-    reason = NODES.get(type(node))
+    reason = REFUSED_NODES.get(type(node))
     if isinstance(node, exp.Distinct) and not isinstance(node.parent, exp.Select):
         reason = None
     if isinstance(node, exp.Union) and node.args.get("distinct"):
         reason = "UNION: on a stream it never forgets a row; use UNION ALL"
     if isinstance(node, exp.In) and node.args.get("query"):
-        reason = f"IN (SELECT ...): {PARTNER}; use JOIN"
+        reason = f"IN (SELECT ...): {PARTNER_SHED}; use JOIN"
     if isinstance(node, exp.Subquery) and not isinstance(
         node.parent, exp.From | exp.Join | exp.Union | exp.CTE | exp.Subquery | None
     ):
@@ -77,7 +77,7 @@ def _is_all(group: exp.Group) -> bool:
 
 
 def _endings(tree: exp.Query) -> None:
-    """ORDER BY and LIMIT are of the result, not of a part of the query."""
+    """Refuses ORDER BY and LIMIT in a part of the query."""
     for node in tree.find_all(exp.Order, exp.Limit):
         if node.parent is not tree:
             raise SqlError(
@@ -95,11 +95,11 @@ def _joins(select: exp.Select, sources: Mapping[str, Source]) -> None:
         )
         kind = f"{join.side} {join.kind}".strip().upper()
         if kind not in ("", "INNER", "CROSS") and not (static and kind in ("LEFT", "LEFT OUTER")):
-            raise SqlError(f"{kind} JOIN: {PARTNER}")
+            raise SqlError(f"{kind} JOIN: {PARTNER_SHED}")
 
 
 def _windows(select: exp.Select, sources: Mapping[str, Source]) -> None:
-    """A window over a column without a watermark would never close."""
+    """Refuses a window over a column without a watermark, which would never close."""
     tables = [item for item in inputs(select) if isinstance(item, exp.Table)]
     times = {
         item.alias_or_name.lower(): source.time

@@ -1,4 +1,4 @@
-"""What stands behind FROM, and the marks that it carries."""
+"""Describes what stands behind FROM, and the marks that it carries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ MARKS = (WEIGHT, SIC, MEANT, SHOWN)
 
 @dataclass(frozen=True)
 class Source:
-    """A table of a query: the view that has it, gated, and its event-time column."""
+    """Describes a table of a query: its gated view, and its event-time column."""
 
     view: str
     time: str | None = None
@@ -25,7 +25,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Relation:
-    """One relation of a FROM, or several joined: expressions for its marks."""
+    """Describes one relation of a FROM, or several joined, with expressions for its marks."""
 
     alias: str
     weight: exp.Expr
@@ -43,23 +43,25 @@ class Relation:
 
     @classmethod
     def stream(cls, alias: str) -> "Relation":
-        """A gated source has a weight and a SIC; what was meant is their product."""
+        """Describes a gated source: it has a weight and a SIC, and their product was meant."""
         weight, sic = exp.column(WEIGHT, table=alias), exp.column(SIC, table=alias)
         meant = sic.copy() * weight.copy()
         return cls(alias, weight, sic, meant, None, False, True, marks=(WEIGHT, SIC))
 
     @classmethod
     def derived(cls, alias: str, estimates: bool, sampled: bool, paired: bool) -> "Relation":
+        """Describes a sub-query, which has all marks."""
         weight, sic, meant, shown = (exp.column(name, table=alias or None) for name in MARKS)
         return cls(alias, weight, sic, meant, shown, estimates, sampled, paired)
 
     @classmethod
     def static(cls, alias: str) -> "Relation":
+        """Describes a table that is no stream, and carries no information."""
         one, nothing = exp.convert(1.0), exp.convert(0.0)
         return cls(alias, one, nothing, nothing, None, False, False, marks=())
 
     def joined(self, other: "Relation") -> "Relation":
-        """A pair stands for as many as the product, and has the information of both."""
+        """Describes a join: a pair stands for the product, and has the information of both."""
         if not other.sampled:
             return replace(self, paired=True)
         if not self.sampled:
@@ -77,11 +79,11 @@ class Relation:
         )
 
     def summed(self, shown: exp.Expr | None) -> list[exp.Expr]:
-        """The marks of a group."""
+        """Returns the marks of a group."""
         return _marks(exp.convert(1.0), call("sum", self.sic), call("sum", self.meant), shown)
 
     def passed(self, shown: exp.Expr | None) -> list[exp.Expr]:
-        """The marks of a row that is one of these rows."""
+        """Returns the marks of a row that is one of these rows."""
         return _marks(self.weight, self.sic, self.meant, shown)
 
 
@@ -98,7 +100,7 @@ def _marks(
 
 
 def inputs(select: exp.Select) -> list[exp.Expr]:
-    """The relations that a SELECT reads, in order."""
+    """Returns the relations that a SELECT reads, in order."""
     source = select.args.get("from_")
     if source is None:
         raise SqlError("SELECT without FROM: there is nothing to gate")
@@ -106,7 +108,7 @@ def inputs(select: exp.Select) -> list[exp.Expr]:
 
 
 def by_name(sources: Mapping[str, Source], name: str) -> Source:
-    """Names are as Spark takes them, whatever their case."""
+    """Returns the source of a name, in any case, as Spark does."""
     found = {known.lower(): source for known, source in sources.items()}
     if name.lower() not in found:
         raise SqlError(f"unknown table {name!r}: {hint(name, sources)}")

@@ -1,4 +1,4 @@
-"""Plain SQL in, SQL over gated streams out.
+"""Rewrites plain SQL into SQL over gated streams.
 
 Every relation of the rewritten query carries four columns more, its *marks*:
 
@@ -8,10 +8,10 @@ Every relation of the rewritten query carries four columns more, its *marks*:
 - ``_shown``: whether plain SQL would show the row.
 
 A WHERE or HAVING drops no row: it is a condition on aggregates and part of ``_shown``, so that a
-window whose tuples are all filtered out still has its SIC. Whoever reads the result looks at the
-marks first and drops then (``penstock.spark.answers``). Two exceptions, where nobody downstream
-could look: behind a join conditions stay where they are, and a query without aggregates keeps its
-WHERE (its gate has counted before).
+window whose tuples are all filtered out still has its SIC. ``penstock.jobs.results`` reads the
+marks of a result first and drops rows then. There are two exceptions, where it could not: behind a
+join conditions stay where they are, and a query without aggregates keeps its WHERE (its gate has
+counted before).
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,12 +47,12 @@ from penstock.sql.pieces import (
 from penstock.sql.refuse import refuse
 from penstock.sql.relations import Relation, Source, by_name, inputs
 
-LOW, HIGH = "_low", "_high"
+LOW_SUFFIX, HIGH_SUFFIX = "_low", "_high"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the result. ``kind`` is plain, weighted, unscaled or derived (of estimates)."""
+    """Is a column of the result; ``kind`` is plain, weighted, unscaled or derived."""
 
     name: str
     kind: str
@@ -61,6 +61,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Rewritten:
+    """Holds a query that was rewritten, and what its result looks like."""
+
     plain: str
     """The query as Spark would run it without Penstock."""
     sql: str
@@ -85,7 +87,7 @@ def rewrite(
     confidence: float | None = None,
     one_to_one: bool = False,
 ) -> Rewritten:
-    """Rewrites a query over these sources; with a confidence, with intervals.
+    """Rewrites a query over these sources; with a confidence, its result has intervals.
 
     ``one_to_one`` promises that no tuple of a join has more than one partner; intervals behind a
     join of streams are sound only then.
@@ -110,7 +112,7 @@ def rewrite(
 
 @dataclass
 class _Made:
-    """A rewritten query, and what its rows are; see ``Relation``."""
+    """Holds a rewritten query, and what its rows are; see ``Relation``."""
 
     tree: exp.Query
     estimates: bool
@@ -127,6 +129,7 @@ class _Rewriting:
     one_to_one: bool
 
     def of_query(self, tree: exp.Query, known: dict[str, _Made], *, top: bool = False) -> _Made:
+        """Rewrites a query; ``known`` has the common tables around it."""
         known = dict(known)
         for common in tree.ctes:
             made = self.of_query(common.this, known)
@@ -237,7 +240,7 @@ class _Rewriting:
         marked: Relation,
         condition: exp.Expr | None,
     ) -> list[exp.Expr]:
-        """``name_low`` and ``name_high``, where the column is one aggregate and nothing else."""
+        """Returns ``name_low`` and ``name_high``, where the column is one aggregate alone."""
         aggregate, own = unfiltered(body)
         if name_of(aggregate) is None:
             return []
@@ -254,11 +257,11 @@ class _Rewriting:
         scope = all_of(condition, own)
         return [
             exp.alias_(filtered(end.node, scope), name + suffix, quoted=True)
-            for end, suffix in ((low, LOW), (high, HIGH))
+            for end, suffix in ((low, LOW_SUFFIX), (high, HIGH_SUFFIX))
         ]
 
     def _weighed(self, tree: exp.Expr, marked: Relation, condition: exp.Expr | None) -> exp.Expr:
-        """An expression with its aggregates in their weighted forms."""
+        """Returns an expression with its aggregates in their weighted forms."""
 
         def weigh(node: exp.Expr) -> exp.Expr:
             found, own = unfiltered(node)

@@ -1,4 +1,4 @@
-"""How late results are: from what Spark reports of its batches, and the stream's schedule.
+"""Says how late results are, from Spark's reports of its batches and the stream's schedule.
 
 When a tuple arrives is a pure function of its offset (`penstock.sources.schedule`), and a batch
 covers a range of offsets, so the latency of every tuple is known without asking any of them.
@@ -14,13 +14,13 @@ from penstock.core.types import Floats
 from penstock.sources.schedule import SECOND, Schedule
 from penstock.spark.progress import Progress, weighted_quantiles
 
-SAMPLES = 40
-"""Tuples of a batch whose latency is computed, evenly spaced."""
+SAMPLES_PER_BATCH = 40
+"""How many tuples of a batch, evenly spaced, stand for all in the latency."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """A micro-batch that has ended, with the tuples [first, stop); times are microseconds."""
+    """Is a micro-batch that has ended, with tuples [first, stop); times are microseconds."""
 
     batch: int
     first: int
@@ -31,10 +31,12 @@ class Commit:
 
     @property
     def seconds(self) -> float:
+        """Returns how long the batch took."""
         return (self.ended - self.began) / SECOND
 
     @property
     def rows(self) -> int:
+        """Returns how many tuples the batch had."""
         return self.stop - self.first
 
     @classmethod
@@ -57,7 +59,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Reading:
-    """What can be said of a run at one moment."""
+    """Holds what can be said of a run at one moment."""
 
     elapsed: float
     """Seconds since the stream began."""
@@ -78,7 +80,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Latency:
-    """In seconds, from a tuple's arrival to the end of its batch."""
+    """Holds seconds from a tuple's arrival to the end of its batch."""
 
     p50: float
     p95: float
@@ -86,14 +88,14 @@ class Latency:
 
 
 def best_rate(commits: Iterable[Commit]) -> float:
-    """Of the fastest batch: what slowed the others down may be somebody else's."""
+    """Returns the rate of the fastest batch, since another program may have slowed others down."""
     return max(commit.rows / commit.seconds for commit in commits)
 
 
 def marginal_rate(commits: Sequence[Commit]) -> float:
-    """Tuples a second without what every batch costs: from the smallest batch to the largest.
+    """Returns tuples a second without what every batch costs.
 
-    Up to three times the best rate; more is noise.
+    It compares the smallest batch with the largest. More than three times the best rate is noise.
     """
     best = best_rate(commits)
     small, large = min(commits, key=_rows), max(commits, key=_rows)
@@ -107,7 +109,7 @@ def _rows(commit: Commit) -> int:
 
 
 def oldest(schedule: Schedule, done: int, now: int) -> float:
-    """Seconds since the first tuple arrived that no batch has covered."""
+    """Returns the seconds since the arrival of the first tuple that no batch has covered."""
     if schedule.offset_at(now) <= done:
         return 0.0
     return float(now - schedule.arrival_of(np.array([done]))[0]) / SECOND
@@ -116,26 +118,27 @@ def oldest(schedule: Schedule, done: int, now: int) -> float:
 def latency(
     commits: Iterable[Commit], admitted: Mapping[int, int], schedule: Schedule, end: int
 ) -> Latency:
-    """Over all tuples that were not shed. One that waits at the end counts with its age so far.
+    """Computes latencies over all tuples that were not shed.
 
-    Without these, a job so far behind that it answers nothing would seem fast.
+    A tuple that waits at the end counts with its age so far. Without these, a job so far behind
+    that it answers nothing would seem fast.
     """
     ages, weights, done = [np.zeros(0)], [np.zeros(0)], 0
     for commit in commits:
         kept = admitted.get(commit.batch, commit.rows)
         ages.append(_ages(schedule, commit.first, commit.stop, commit.ended))
-        weights.append(np.full(ages[-1].size, kept / SAMPLES))
+        weights.append(np.full(ages[-1].size, kept / SAMPLES_PER_BATCH))
         done = max(done, commit.stop)
     waiting = schedule.offset_at(end) - done
     ages.append(_ages(schedule, done, done + waiting, end))
-    weights.append(np.full(ages[-1].size, waiting / SAMPLES))
+    weights.append(np.full(ages[-1].size, waiting / SAMPLES_PER_BATCH))
     return _summed_up(np.concatenate(ages), np.concatenate(weights))
 
 
 def _ages(schedule: Schedule, first: int, stop: int, at: int) -> Floats:
     if stop <= first:
         return np.zeros(0)
-    offsets = np.linspace(first, stop - 1, SAMPLES).astype(np.int64)
+    offsets = np.linspace(first, stop - 1, SAMPLES_PER_BATCH).astype(np.int64)
     ages: Floats = (at - schedule.arrival_of(offsets)) / SECOND
     return ages
 

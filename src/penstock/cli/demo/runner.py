@@ -1,4 +1,4 @@
-"""One run of the job for a given time, watched from outside."""
+"""Runs the job once for a given time, and watches it from outside."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,9 +19,9 @@ from penstock.errors import PenstockError
 from penstock.sources.schedule import SECOND, Schedule
 from penstock.spark.site import Site
 
-POLL = 0.2
-PATIENCE = 60.0
-"""Seconds until the first batch must have ended."""
+POLL_SECONDS = 0.2
+FIRST_BATCH_SECONDS = 60.0
+"""How long the first batch may take."""
 QUERY = "readings"
 _attempts = count()
 
@@ -30,7 +30,7 @@ Watch = Callable[[Reading], None]
 
 @dataclass(frozen=True)
 class DemoRun:
-    """What a run left behind; times are microseconds."""
+    """Holds what a run left behind; times are microseconds."""
 
     schedule: Schedule
     end: int
@@ -46,19 +46,22 @@ class DemoRun:
 
     @property
     def arrived(self) -> int:
+        """Returns how many tuples arrived."""
         return self.schedule.offset_at(self.end)
 
     @property
     def done(self) -> int:
+        """Returns how many tuples batches have covered."""
         return max((commit.stop for commit in self.commits), default=0)
 
     @property
     def admitted(self) -> int:
+        """Returns how many tuples were admitted; without a gate, all that batches covered."""
         return self.ledger[1] if self.ledger else self.done
 
     @property
     def accounted(self) -> bool:
-        """Every tuple that a batch covered was admitted or shed, and none twice."""
+        """Says whether every tuple of a batch was admitted or shed, and none twice."""
         covered = sum(commit.rows for commit in self.commits)
         return covered == self.done and (
             self.ledger is None or (bool(self.ledger_balanced) and self.ledger[0] == self.done)
@@ -66,7 +69,7 @@ class DemoRun:
 
 
 class TooEasy(Exception):
-    """The machine copes with what was meant to be too much; it can process `capacity`."""
+    """Says that the machine copes with what was meant to be too much, and how much it can do."""
 
     def __init__(self, capacity: float) -> None:
         super().__init__(f"this machine can process {capacity:,.0f} tuples/s and more")
@@ -75,14 +78,14 @@ class TooEasy(Exception):
 
 @dataclass(frozen=True)
 class Runner:
-    """Where runs take place."""
+    """Runs the job without a gate and behind one."""
 
     spark: SparkSession
     directory: Path
     interrupt: Interrupt
 
     def plain(self, load: Workload, watch: Watch, *, final: bool) -> DemoRun:
-        """The job as it is. Raises `TooEasy` if the first burst is none, unless this is final."""
+        """Runs the job as it is; raises `TooEasy` if the first burst is none, unless ``final``."""
         name, worst = f"without_penstock_{next(_attempts)}", 0.0
 
         def judge(reading: Reading) -> None:
@@ -102,7 +105,7 @@ class Runner:
         return _outcome(self.spark, query, load, schedule)
 
     def gated(self, load: Workload, watch: Watch) -> DemoRun:
-        """The same job behind a gate."""
+        """Runs the same job behind a gate."""
         name = f"with_penstock_{next(_attempts)}"
         with Site(self.spark, interval="1s", latency=load.latency) as site:
             stream = site.gate(load.stream(self.spark), query=QUERY, id="_offset")
@@ -126,33 +129,34 @@ class Runner:
         self, query: StreamingQuery, load: Workload, watch: Watch, site: Site | None
     ) -> Schedule:
         """Watches the query until the run is over."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + FIRST_BATCH_SECONDS
         while (last := last_commit(query)) is None:
             if time.monotonic() > deadline:
-                raise PenstockError(f"no batch has ended in {PATIENCE:.0f} s")
-            self.interrupt.pause(POLL)
+                raise PenstockError(f"no batch has ended in {FIRST_BATCH_SECONDS:.0f} s")
+            self.interrupt.pause(POLL_SECONDS)
         schedule = load.schedule(last.stream_start)
         end = schedule.start + round(load.seconds * SECOND)
         while (now := time.time_ns() // 1000) < end:
             last = last_commit(query) or last
             watch(_reading(load, schedule, last, now, site))
-            self.interrupt.pause(POLL)
+            self.interrupt.pause(POLL_SECONDS)
         return schedule
 
 
 def into_memory(frame: DataFrame, checkpoint: Path) -> DataStreamWriter:
+    """Writes results into a table in memory."""
     writer = frame.writeStream.format("memory").outputMode("append")
     return writer.option("checkpointLocation", str(checkpoint))
 
 
 def commits(query: StreamingQuery) -> list[Commit]:
-    """Every batch that has ended."""
+    """Returns every batch that has ended."""
     told = [Commit.of(progress.json) for progress in query.recentProgress]
     return [commit for commit in told if commit is not None]
 
 
 def last_commit(query: StreamingQuery) -> Commit | None:
-    """The newest, if there is one; a query that failed is an error."""
+    """Returns the newest batch, if any; raises an error where the query failed."""
     failure = query.exception()
     if failure is not None:
         raise PenstockError(f"the job failed: {failure}")
@@ -191,7 +195,7 @@ def _outcome(
 
 
 def _results(spark: SparkSession, name: str) -> dict[str, Any]:
-    """The sink's rows as arrays."""
+    """Returns the rows of the sink as arrays."""
     flat = spark.table(name).select(
         sf.unix_micros("window.start").alias("start"),
         "key",

@@ -1,4 +1,4 @@
-"""The live display: how far the demo is, and both runs side by side."""
+"""Draws the live display: how far the demo is, and both runs side by side."""
 
 import math
 from collections.abc import Callable
@@ -13,13 +13,23 @@ from penstock.cli.demo.meter import Reading
 from penstock.cli.demo.view import TITLES, Clock
 from penstock.cli.terminal import Redrawn
 
-HEIGHT = 7
+CHART_LINES = 7
 BLOCKS = " ▁▂▃▄▅▆▇█"
 COLOURS = {"plain": "red", "gated": "green"}
+FIGURES: list[tuple[str, Callable[[Reading], str]]] = [
+    ("arriving", lambda now: f"{now.rate:,.0f}/s ({now.load:g}x)"),
+    ("arrived", lambda now: f"{now.arrived:,}"),
+    ("admitted", lambda now: f"{now.admitted:,}"),
+    ("shed", lambda now: f"{now.shed:,}"),
+    ("waiting", lambda now: f"{now.waiting:,}"),
+    ("completeness (SIC)", lambda now: f"{now.sic:.2f}"),
+    ("last batch", lambda now: f"{now.batch_seconds:.1f} s"),
+    ("latency", lambda now: f"{now.latency:.1f} s"),
+]
 
 
 class DemoScreen(Redrawn):
-    """Redrawn four times a second, on a thread of its own, from what was told last."""
+    """Shows the last readings; a thread of its own redraws it four times a second."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console, self._clock, self._title = console, clock, ""
@@ -27,16 +37,19 @@ class DemoScreen(Redrawn):
         super().__init__(console)
 
     def stage(self, title: str, seconds: float, later: float) -> None:
+        """Shows that a stage begins."""
         self._title = title
         self._clock.stage(seconds, later)
 
     def reading(self, run: str, reading: Reading) -> None:
+        """Adds a reading to a run's chart."""
         before = self._readings[run]
         if before and before[-1].elapsed > reading.elapsed:  # the run began again
             before.clear()
         before.append(reading)
 
     def picture(self) -> RenderableType:
+        """Draws the progress bar and both runs."""
         bar = Table.grid(padding=(0, 1), expand=True)
         bar.add_column(ratio=1)
         bar.add_column(justify="right", width=14)
@@ -52,10 +65,10 @@ class DemoScreen(Redrawn):
         readings = list(self._readings[run])
         width = max(10, self._console.width // 2 - 14)
         top = max((r.latency for rows in self._readings.values() for r in list(rows)), default=1.0)
-        chart = plot(latency_by_time(readings, width), top, HEIGHT)
+        chart = plot(latency_by_time(readings, width), top, CHART_LINES)
         drawn = [
             Text.assemble((label, "dim"), (bars, COLOURS[run]))
-            for label, bars in zip(scale(top, HEIGHT), chart, strict=True)
+            for label, bars in zip(scale(top, CHART_LINES), chart, strict=True)
         ]
         rows = figures(readings[-1] if readings else None)
         return Panel(
@@ -67,6 +80,7 @@ class DemoScreen(Redrawn):
 
 
 def figures(now: Reading | None) -> Table:
+    """Returns the figures of a reading as a table."""
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim", min_width=18)
     table.add_column(justify="right", min_width=16)
@@ -75,20 +89,8 @@ def figures(now: Reading | None) -> Table:
     return table
 
 
-FIGURES: list[tuple[str, Callable[[Reading], str]]] = [
-    ("arriving", lambda now: f"{now.rate:,.0f}/s ({now.load:g}x)"),
-    ("arrived", lambda now: f"{now.arrived:,}"),
-    ("admitted", lambda now: f"{now.admitted:,}"),
-    ("shed", lambda now: f"{now.shed:,}"),
-    ("waiting", lambda now: f"{now.waiting:,}"),
-    ("completeness (SIC)", lambda now: f"{now.sic:.2f}"),
-    ("last batch", lambda now: f"{now.batch_seconds:.1f} s"),
-    ("latency", lambda now: f"{now.latency:.1f} s"),
-]
-
-
 def latency_by_time(readings: list[Reading], width: int) -> list[float | None]:
-    """The highest latency in each of `width` equal parts of the run; None where not known."""
+    """Returns the highest latency in each of `width` parts of the run; None where unknown."""
     columns: list[float | None] = [None] * width
     for reading in readings:
         place = min(int(reading.through * width), width - 1)
@@ -97,7 +99,7 @@ def latency_by_time(readings: list[Reading], width: int) -> list[float | None]:
 
 
 def plot(columns: list[float | None], top: float, height: int) -> list[str]:
-    """Bars of eighths of a character, the highest line first."""
+    """Draws bars of eighths of a character, the highest line first."""
     eighths = [
         0 if value is None else max(1, math.ceil(value / top * height * 8)) for value in columns
     ]
@@ -108,5 +110,5 @@ def plot(columns: list[float | None], top: float, height: int) -> list[str]:
 
 
 def scale(top: float, height: int) -> list[str]:
-    """What stands to the left of each line: the highest value, and 0."""
+    """Returns the labels to the left of a chart's lines: the highest value, and 0."""
     return [f"{top:4.0f} s ", *[" " * 7] * (height - 2), f"{0:4.0f} s "]

@@ -1,4 +1,4 @@
-"""The sequence of events of `penstock demo`."""
+"""Shows `penstock demo`: measures the machine, runs the job twice, and compares."""
 
 import json
 import signal
@@ -21,18 +21,22 @@ from penstock.cli.terminal import drawable
 from penstock.errors import PenstockError
 from penstock.spark.session import check_java, cores, session, workspace
 
-BUDGET = 165.0
-"""Seconds for the whole demo; where Spark takes long to start the runs are shorter."""
-LONGEST, SHORTEST = 40.0, 20.0
-"""Seconds of a run, unless asked for otherwise."""
-LEAST, MOST = 4.0, 3600.0
-START, MEASURE, WARM, AROUND, END = 8.0, 34.0, 6.0, 4.0, 4.0
-"""Seconds: Spark starts, the machine is measured, the gate warmed up, a run starts and stops, all
-is compared."""
+DEMO_SECONDS = 165.0
+"""How long the whole demo takes; where Spark takes long to start, the runs are shorter."""
+LONGEST_RUN_SECONDS, SHORTEST_RUN_SECONDS = 40.0, 20.0
+"""How long a run takes, unless the user asks for another length."""
+LEAST_SECONDS, MOST_SECONDS = 4.0, 3600.0
+"""What the user may ask for."""
+SPARK_START_SECONDS = 8.0
+MEASURING_SECONDS = 34.0
+GATE_WARM_UP_SECONDS = 6.0
+RUN_OVERHEAD_SECONDS = 4.0
+"""What a run takes to start and stop."""
+COMPARING_SECONDS = 4.0
 
 
 def show(seconds: float | None = None, file: Path | None = None) -> int:
-    """Runs the demo, each of its two runs for so many seconds; the exit code."""
+    """Runs the demo, each of its two runs for so many seconds, and returns the exit code."""
     _check(seconds, file)
     check_java()
     console, clock, interrupt = Console(), Clock(), Interrupt()
@@ -50,8 +54,11 @@ def show(seconds: float | None = None, file: Path | None = None) -> int:
 
 
 def _check(seconds: float | None, file: Path | None) -> None:
-    if seconds is not None and not LEAST <= seconds <= MOST:
-        raise PenstockError(f"--seconds: from {LEAST:g} to {MOST:g} for each run, not {seconds:g}")
+    if seconds is not None and not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        raise PenstockError(
+            f"--seconds must lie between {LEAST_SECONDS:g} and {MOST_SECONDS:g}, such as 40; "
+            f"got {seconds:g}"
+        )
     check_writable("--json", file)
 
 
@@ -62,13 +69,13 @@ def _view(console: Console, clock: Clock) -> DemoView:
 def _performed(
     seconds: float | None, view: DemoView, clock: Clock, interrupt: Interrupt
 ) -> tuple[Workload, dict[str, Verdict]]:
-    measure = min(MEASURE, seconds or MEASURE)
-    runs = 2 * ((seconds or LONGEST) + AROUND) + WARM
+    measure = min(MEASURING_SECONDS, seconds or MEASURING_SECONDS)
+    runs = 2 * ((seconds or LONGEST_RUN_SECONDS) + RUN_OVERHEAD_SECONDS) + GATE_WARM_UP_SECONDS
     with view, workspace("demo") as directory:
-        view.stage("starting Spark", START, measure + runs + END)
+        view.stage("starting Spark", SPARK_START_SECONDS, measure + runs + COMPARING_SECONDS)
         with session(directory, "demo") as spark:
             interrupt.spark_started()
-            view.stage("measuring what this machine can process", measure, runs + END)
+            view.stage("measuring what this machine can process", measure, runs + COMPARING_SECONDS)
             machine = Bench(spark, cores(), directory, interrupt).measure(measure)
             load = Workload(
                 capacity=round(machine.capacity),
@@ -83,7 +90,7 @@ def _performed(
                 load = replace(load, capacity=round(easy.capacity), seconds=length(clock.elapsed))
                 plain = _plain(runner, view, load, final=True)
             gated = _gated(runner, view, load)
-            view.stage("comparing with the exact answer", END, 0.0)
+            view.stage("comparing with the exact answer", COMPARING_SECONDS, 0.0)
             pool = Pool.of_demo()
             outcomes = {"plain": plain, "gated": gated}
             verdicts = {name: judge(outcome, load, pool) for name, outcome in outcomes.items()}
@@ -91,19 +98,21 @@ def _performed(
 
 
 def _plain(runner: Runner, view: DemoView, load: Workload, *, final: bool) -> DemoRun:
-    run = load.seconds + AROUND
-    view.stage(f"without Penstock ({load})", run, run + WARM + END)
+    run = load.seconds + RUN_OVERHEAD_SECONDS
+    view.stage(f"without Penstock ({load})", run, run + GATE_WARM_UP_SECONDS + COMPARING_SECONDS)
     return runner.plain(load, partial(view.reading, "plain"), final=final)
 
 
 def _gated(runner: Runner, view: DemoView, load: Workload) -> DemoRun:
-    run = load.seconds + AROUND
-    view.stage("warming up the gate", WARM, run + END)
-    runner.warm_gate(load, min(WARM, load.seconds / 4))
-    view.stage(f"with Penstock ({load})", run, END)
+    run = load.seconds + RUN_OVERHEAD_SECONDS
+    view.stage("warming up the gate", GATE_WARM_UP_SECONDS, run + COMPARING_SECONDS)
+    runner.warm_gate(load, min(GATE_WARM_UP_SECONDS, load.seconds / 4))
+    view.stage(f"with Penstock ({load})", run, COMPARING_SECONDS)
     return runner.gated(load, partial(view.reading, "gated"))
 
 
 def length(elapsed: float) -> float:
-    """Of a run, so that the whole keeps to its budget; whole seconds."""
-    return float(min(max((BUDGET - elapsed - WARM - END) // 2 - AROUND, SHORTEST), LONGEST))
+    """Returns the whole seconds of a run with which the demo keeps to its time."""
+    left = DEMO_SECONDS - elapsed - GATE_WARM_UP_SECONDS - COMPARING_SECONDS
+    each = left // 2 - RUN_OVERHEAD_SECONDS
+    return float(min(max(each, SHORTEST_RUN_SECONDS), LONGEST_RUN_SECONDS))

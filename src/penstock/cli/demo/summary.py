@@ -1,4 +1,4 @@
-"""What the demo found, for people and for programs."""
+"""Sums up what the demo found, for people and for programs."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,15 +7,35 @@ from rich.table import Table
 
 from penstock.cli.demo.meter import Latency, latency
 from penstock.cli.demo.runner import DemoRun
-from penstock.cli.demo.truth import ENOUGH, Accuracy, Pool, accuracy
+from penstock.cli.demo.truth import TRUSTED_TUPLES, Accuracy, Pool, accuracy
 from penstock.cli.demo.view import TITLES
 from penstock.cli.demo.workload import Workload
 from penstock.sources.schedule import SECOND
 
+LABELS = [
+    "latency, median",
+    "latency, 95th percentile",
+    "latency, worst",
+    "windows answered by the end",
+    "completeness of these (SIC)",
+    "tuples arrived",
+    "  admitted",
+    "  shed",
+    "  still waiting",
+    "all accounted for",
+    "error of a key's count",
+    "error of a key's mean",
+    "95 % intervals that cover, count",
+    "95 % intervals that cover, mean",
+    "keys missed",
+]
+LAST_OF_SECTION = ("latency, worst", "completeness of these (SIC)", "all accounted for")
+"""The labels under which the table draws a line."""
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """One run, judged."""
+    """Judges one run."""
 
     arrived: int
     admitted: int
@@ -33,6 +53,7 @@ class Verdict:
 
 
 def judge(outcome: DemoRun, load: Workload, pool: Pool) -> Verdict:
+    """Judges a run by its batches, its ledger and the exact answer."""
     waiting = outcome.arrived - outcome.done
     return Verdict(
         arrived=outcome.arrived,
@@ -58,16 +79,17 @@ def judge(outcome: DemoRun, load: Workload, pool: Pool) -> Verdict:
 
 
 def windows_due(start: int, end: int, window: int) -> int:
-    """How many windows began, perhaps before the stream, and ended before `end`."""
+    """Returns how many windows ended before `end`, of those that hold a part of the stream."""
     return end // (window * SECOND) - start // (window * SECOND)
 
 
 def table(verdicts: dict[str, Verdict]) -> Table:
+    """Returns both verdicts side by side."""
     drawn = Table(
         title="The same stream through the same job",
         title_justify="left",
         caption="Errors against the exact answer, over the windows answered, a key weighed by its "
-        f"tuples; intervals where at least {ENOUGH} tuples were admitted.",
+        f"tuples; intervals where at least {TRUSTED_TUPLES} tuples were admitted.",
         caption_justify="left",
     )
     drawn.add_column("")
@@ -75,29 +97,9 @@ def table(verdicts: dict[str, Verdict]) -> Table:
         drawn.add_column(TITLES[run], justify="right")
     for label, *cells in zip(LABELS, *(_cells(v) for v in verdicts.values()), strict=True):
         drawn.add_row(label, *cells)
-        if label in SECTIONS:
+        if label in LAST_OF_SECTION:
             drawn.add_section()
     return drawn
-
-
-LABELS = [
-    "latency, median",
-    "latency, 95th percentile",
-    "latency, worst",
-    "windows answered by the end",
-    "completeness of these (SIC)",
-    "tuples arrived",
-    "  admitted",
-    "  shed",
-    "  still waiting",
-    "all accounted for",
-    "error of a key's count",
-    "error of a key's mean",
-    "95 % intervals that cover, count",
-    "95 % intervals that cover, mean",
-    "keys missed",
-]
-SECTIONS = ("latency, worst", "completeness of these (SIC)", "all accounted for")
 
 
 def _cells(v: Verdict) -> list[str]:
@@ -128,6 +130,7 @@ def _cells(v: Verdict) -> list[str]:
 
 
 def as_json(verdicts: dict[str, Verdict], load: Workload, elapsed: float) -> dict[str, Any]:
+    """Returns all figures as plain values."""
     return {
         "capacity": load.capacity,
         "seconds": load.seconds,
@@ -140,6 +143,7 @@ def as_json(verdicts: dict[str, Verdict], load: Workload, elapsed: float) -> dic
 
 
 def conclusion(verdicts: dict[str, Verdict], load: Workload, elapsed: float) -> str:
+    """Says in words what the demo showed."""
     plain, gated = verdicts["plain"], verdicts["gated"]
     return (
         f"Without Penstock {plain.waiting:,} tuples were still waiting at the end, "

@@ -1,8 +1,8 @@
-"""The exact answer, computed from the stream itself, and how far from it the results are.
+"""Computes the exact answer from the stream itself, and how far from it the results are.
 
-Row n of the stream is row n of a pool that goes round, so the exact count and sum of every key
-over any range of offsets are whole rounds of the pool and what is left over. A window is a range
-of offsets, because tuples arrive in their order.
+Row n of the stream is row n of a pool that repeats, so the exact count and sum of every key over
+any range of offsets are whole rounds of the pool and a rest. A window is a range of offsets,
+because tuples arrive in their order.
 """
 
 import json
@@ -17,14 +17,14 @@ from penstock.core.types import Bools, Floats, Ints
 from penstock.sources.generators import BLOCK_ROWS, POOL_BLOCKS, blocks_between, generator
 from penstock.sources.schedule import SECOND, Schedule
 
-ENOUGH = 10
-"""Tuples behind a result from which on its interval, a normal approximation, can be trusted."""
-SLACK = 1e-9
-"""Relative; the same numbers in another order have another sum in the last digits."""
+TRUSTED_TUPLES = 10
+"""From this many tuples on, the interval of a result, a normal approximation, is trusted."""
+RELATIVE_ROUNDING = 1e-9
+"""The same numbers in another order have a sum that differs by about this share."""
 
 
 class Pool:
-    """The tuples that the stream repeats: a key and a value each."""
+    """Holds the tuples that the stream repeats: a key and a value each."""
 
     def __init__(self, keys: list[str], values: Floats) -> None:
         names, self._key = np.unique(np.array(keys), return_inverse=True)
@@ -33,6 +33,7 @@ class Pool:
 
     @classmethod
     def of_demo(cls) -> "Pool":
+        """Makes the pool of the demo's generator."""
         blocks = blocks_between(generator(GENERATOR, SEED, ()), 0, BLOCK_ROWS * POOL_BLOCKS)
         rows = [
             json.loads(text) for block in blocks for text in block.column("payload").to_pylist()
@@ -40,7 +41,7 @@ class Pool:
         return cls([row["key"] for row in rows], np.array([row["value"] for row in rows]))
 
     def between(self, first: int, stop: int) -> tuple[Ints, Floats]:
-        """Count and sum of each key over the rows [first, stop)."""
+        """Returns the count and the sum of each key over the rows [first, stop)."""
         rounds, rest = divmod(stop - first, self._value.size)
         times = np.full(self._value.size, rounds, dtype=np.int64)
         times[np.arange(first, first + rest) % self._value.size] += 1
@@ -51,7 +52,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Over all keys of the windows that were answered. Errors weigh a key by its tuples."""
+    """Compares results over all keys of the windows that were answered.
+
+    Errors weigh a key by its tuples.
+    """
 
     windows: int
     keys: int
@@ -72,7 +76,10 @@ class Accuracy:
 
 
 def accuracy(results: Mapping[str, Any], schedule: Schedule, window: int, pool: Pool) -> Accuracy:
-    """`results` are arrays: start (microseconds), key, count, mean, their bounds, sic, tuples."""
+    """Compares results with the exact answer.
+
+    `results` are arrays: start (microseconds), key, count, mean, their bounds, sic, tuples.
+    """
     width = window * SECOND
     starts = np.unique(results["start"])
     places = np.array([pool.place[key] for key in results["key"]], dtype=np.int64)
@@ -89,14 +96,14 @@ def accuracy(results: Mapping[str, Any], schedule: Schedule, window: int, pool: 
 def compare(
     results: Mapping[str, Any], slots: Ints, count: Ints, total: Floats, windows: int
 ) -> Accuracy:
-    """Results against the truth; `slots` says which entry of `count` and `total` is whose."""
+    """Compares results with the truth; `slots` says which entry of `count` and `total` is whose."""
     arrived = count > 0
     true_count = count[slots].astype(np.float64)
     true_mean = total[slots] / true_count
     off = np.abs(results["count"] - true_count)
     missed = float(count.sum()) - true_count.sum()  # a key without a result counts as 0
     skew = np.abs(results["mean"] - true_mean) / np.abs(true_mean)
-    enough = results["tuples"] >= ENOUGH
+    enough = results["tuples"] >= TRUSTED_TUPLES
     return Accuracy(
         windows=windows,
         keys=int(arrived.sum()),
@@ -115,7 +122,7 @@ def compare(
 
 
 def _covered(results: Mapping[str, Any], name: str, truth: Floats, among: Bools) -> float:
-    slack = SLACK * np.abs(truth)
+    slack = RELATIVE_ROUNDING * np.abs(truth)
     low, high = results[f"{name}_low"] - slack, results[f"{name}_high"] + slack
     inside = (low <= truth) & (truth <= high)
     return _ratio(inside[among].sum(), among.sum())

@@ -1,6 +1,6 @@
 """What the controller admits, of what the best fixed rate with the same latency admits.
 
-A query gets faster for minutes, and how fast it becomes is a matter of luck. So one query runs
+A query gets faster for minutes, and how fast it becomes differs from run to run. So one query runs
 through it all, and controller and fixed rates take turns at its gate.
 """
 
@@ -22,23 +22,23 @@ from penstock.lab.bench import harness as h
 from penstock.spark.site import Site
 
 ROUNDS = 5
-SWEEP = (0.8, 0.95, 1.1, 1.25, 1.4)
-"""Fixed rates, in what the controller admitted in its last turns."""
-LAST = 4
-"""So many: one turn may have been unlucky."""
-LATENCIES = {"p95": 0.95, "median": 0.5}
+SWEEP_FACTORS = (0.8, 0.95, 1.1, 1.25, 1.4)
+"""The fixed rates, in multiples of what the controller admitted in its last turns."""
+TURNS_AVERAGED = 4
+"""How many of the controller's last turns that is, since one turn may have been disturbed."""
+COMPARED_QUANTILES = {"p95": 0.95, "median": 0.5}
 """What "the same latency" may mean. Where a machine is disturbed now and then, a fixed rate keeps
 the controller's p95 only if it is low enough for the worst of times; the median shows others.
 """
-SETTLE = 0.3
-"""The part of a turn that does not count: it has what the one before left behind."""
-FEWEST = 3
-"""Batches that count in a turn: on a slow machine it goes on until it has had them."""
+SETTLING_SHARE_OF_TURN = 0.3
+"""The part of a turn that does not count, since the turn before left tuples behind."""
+FEWEST_BATCHES_PER_TURN = 3
+"""The batches that a turn has at least; on a slow machine it goes on until it has had them."""
 
 
 @dataclass
 class Hold:
-    """A rate at which the site is held, or None where the controller decides."""
+    """Holds the site at a rate, or at None where the controller decides."""
 
     rate: float | None = None
 
@@ -50,6 +50,7 @@ class HeldController(Controller):
     hold: Hold = field(default_factory=Hold)
 
     def step(self, state: State, report: Report) -> tuple[State, Plan]:
+        """Learns from the report, and returns the plan of the held rate, if any."""
         state, plan = super().step(state, report)
         if self.hold.rate is None:
             return state, plan
@@ -58,6 +59,8 @@ class HeldController(Controller):
 
 @dataclass(frozen=True)
 class Turn:
+    """Is a turn of the controller or of a fixed rate, in seconds since the epoch."""
+
     start: float
     end: float
     factor: float | None = None
@@ -67,15 +70,17 @@ class Turn:
 
     @property
     def counts_from(self) -> float:
-        return self.start + SETTLE * (self.end - self.start)
+        """Returns from when on the turn's batches count."""
+        return self.start + SETTLING_SHARE_OF_TURN * (self.end - self.start)
 
     def of(self, recorded: h.Recorded) -> list[h.BatchRecord]:
+        """Returns the batches that count in this turn."""
         return [b for b in recorded.batches if self.counts_from <= b.started < self.end]
 
 
 @dataclass
 class AlternatingTurns:
-    """Called now and then, it says whose turn it is, and whether all had theirs."""
+    """Says at each call whose turn it is, and whether all had theirs."""
 
     site: Site
     hold: Hold
@@ -101,7 +106,7 @@ class AlternatingTurns:
         factor = self.sweep[len(self.done) // 2 % len(self.sweep)]
         turn = Turn(self._began, now, None if held is None else factor, held)
         batches = [batch for batch in self.site.recent if batch.started >= turn.counts_from]
-        if now < self._began + self.length or len(batches) < FEWEST:
+        if now < self._began + self.length or len(batches) < FEWEST_BATCHES_PER_TURN:
             return
         self.done.append(turn)
         self._began = now
@@ -110,17 +115,24 @@ class AlternatingTurns:
             return
         admitted = sum(batch.admitted for batch in batches) / (now - turn.counts_from)
         self._admitted.append(admitted)
-        self.hold.rate = min(1.0, factor * float(np.median(self._admitted[-LAST:])) / self.rate)
+        self.hold.rate = min(
+            1.0, factor * float(np.median(self._admitted[-TURNS_AVERAGED:])) / self.rate
+        )
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    rate = h.OVERLOAD * h.heavy_throughput(spark, seconds / 3)
+    """Compares what the controller admits with what fixed rates admit."""
+    rate = h.FLOOD_FACTOR * h.heavy_throughput(spark, seconds / 3)
     calm, length = seconds / 4, max(seconds / 9, 3.0)
-    sweep, rounds = (SWEEP, ROUNDS) if seconds >= h.WHOLE else (SWEEP[:2], 1)
+    sweep, rounds = (
+        (SWEEP_FACTORS, ROUNDS) if seconds >= h.MEANINGFUL_SECONDS else (SWEEP_FACTORS[:2], 1)
+    )
     a_round = 2 * len(sweep)
     count = a_round * rounds
     hold = Hold()
-    with Site(spark, interval=h.INTERVAL, controller=partial(HeldController, hold=hold)) as site:
+    with Site(
+        spark, interval=h.INTERVAL_SECONDS, controller=partial(HeldController, hold=hold)
+    ) as site:
         stream = h.flood(spark, rate, calm)
         gated = site.gate(stream, query="q", source="s", strata="key", id="_offset")
         turns = AlternatingTurns(site, hold, rate, sweep, length, 2 * calm, count)
@@ -133,8 +145,8 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     done = turns.done[:count]
     if len(done) < count:
         raise PenstockError(
-            f"capacity: only {len(done)} of {count} turns had {FEWEST} batches; this machine is "
-            "too busy to tell"
+            f"capacity: only {len(done)} of {count} turns had "
+            f"{FEWEST_BATCHES_PER_TURN} batches; this machine is too busy to tell"
         )
     recorded = h.record(query, rate, h.flood_profile(calm))
     found = compared(recorded, done)
@@ -145,10 +157,10 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     ]
     return {
         "rate": rate,
-        "overload": h.OVERLOAD,
+        "overload": h.FLOOD_FACTOR,
         **found,
         "used_without_one_round": {
-            latency: [each["used"][latency] for each in without] for latency in LATENCIES
+            latency: [each["used"][latency] for each in without] for latency in COMPARED_QUANTILES
         },
         "turns": [asdict(turn) for turn in done],
         "batches": recorded.as_json(),
@@ -160,14 +172,16 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def compared(recorded: h.Recorded, turns: list[Turn]) -> dict[str, Any]:
-    """The controller against the line through what each fixed rate came to, over all its turns."""
+    """Compares the controller with the line through what the fixed rates admitted."""
     ours, *sweep = (
         _pooled([turn.of(recorded) for turn in turns if turn.factor == factor])
         for factor in (None, *sorted({turn.factor for turn in turns if turn.factor is not None}))
     )
-    best = {latency: best_fixed(sweep, latency, ours[latency]) for latency in LATENCIES}
+    best = {latency: best_fixed(sweep, latency, ours[latency]) for latency in COMPARED_QUANTILES}
     return {
-        "used": {latency: ours["admitted_per_second"] / best[latency] for latency in LATENCIES},
+        "used": {
+            latency: ours["admitted_per_second"] / best[latency] for latency in COMPARED_QUANTILES
+        },
         "controller": ours,
         "best_fixed": best,
         "fixed": sweep,
@@ -175,22 +189,22 @@ def compared(recorded: h.Recorded, turns: list[Turn]) -> dict[str, Any]:
 
 
 def _pooled(turns: list[list[h.BatchRecord]]) -> dict[str, float]:
-    """From one batch's start to the next one's."""
+    """Counts the time of a batch from its start to the next one's."""
     pairs = [pair for batches in turns for pair in pairwise(batches)]
     passed = sum(after.started - before.started for before, after in pairs)
     together = [batch for batches in turns for batch in batches]
     return {
         "admitted_per_second": sum(before.admitted for before, _ in pairs) / max(passed, 1e-9),
-        **{latency: h.quantile(together, share) for latency, share in LATENCIES.items()},
+        **{latency: h.quantile(together, share) for latency, share in COMPARED_QUANTILES.items()},
     }
 
 
 def best_fixed(sweep: list[dict[str, float]], latency: str, held: float) -> float:
-    """What a fixed rate of this latency admits, by a straight line between those that were tried.
+    """Returns what a fixed rate of this latency admits, between those that were tried.
 
-    Latency rises with the rate. Where it seems to fall, one of two had luck, and both count as
-    their mean, in both: else the luckiest of all would be taken for what the job can do. Where all
-    are faster than asked, there is no end: what was not found is not claimed.
+    Latency rises with the rate. Where it seems to fall, one of two was disturbed, and both count
+    as their mean, in both: else the least disturbed would be taken for what the job can do. Where
+    all are faster than asked, there is no end: what was not found is not claimed.
     """
     turns = sorted((turn["admitted_per_second"], turn[latency]) for turn in sweep)
     admitted, seconds = np.array(turns).T

@@ -1,4 +1,4 @@
-"""A burst: factor 1, then 8, then 1 again."""
+"""Measures a burst: factor 1, then 8, then 1 again."""
 
 import time
 from typing import Any
@@ -7,15 +7,16 @@ from pyspark.sql import SparkSession
 
 from penstock.lab.bench import harness as h
 
-SOURCE_ADDS = 0.1
-"""Seconds: what reading adds at these rates."""
-CALM = 0.3
-"""Of what the job can process; the burst is eight times as much."""
+SOURCE_ADDS_SECONDS = 0.1
+"""What reading adds to the latency at these rates."""
+CALM_SHARE_OF_CAPACITY = 0.3
+"""What arrives in calm; the burst is eight times as much."""
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Measures how soon latency and rates are back after a burst begins and ends."""
     can = h.heavy_throughput(spark, seconds / 3)
-    rate, third = CALM * can, seconds / 3
+    rate, third = CALM_SHARE_OF_CAPACITY * can, seconds / 3
     profile = ((0.0, 1.0), (third, 8.0), (2 * third, 1.0))
     opened: list[tuple[float, bool]] = []
     with h.gated_site(spark) as site:
@@ -31,11 +32,11 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         )
         recorded = h.record(query, rate, profile)
     began = h.stream_start(h.batches_of(query)[-1])
-    bound = 2 * h.INTERVAL + SOURCE_ADDS
+    bound = 2 * h.INTERVAL_SECONDS + SOURCE_ADDS_SECONDS
     changes = {"burst": began + third, "calm": began + 2 * third}
     back = {name: _back(recorded, at, at + third, bound) for name, at in changes.items()}
     closed = [at for at, is_open in opened if not is_open and at > changes["calm"]]
-    reopened = (max(closed, default=changes["calm"]) - changes["calm"]) / h.INTERVAL
+    reopened = (max(closed, default=changes["calm"]) - changes["calm"]) / h.INTERVAL_SECONDS
     return {
         "can_process_per_second": can,
         "calm_rate": rate,
@@ -52,10 +53,10 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def _back(recorded: h.Recorded, change: float, until: float, bound: float) -> float:
-    """Intervals from a change until the end of the last batch that was too late."""
+    """Returns the intervals from a change until the end of the last batch that was too late."""
     late = [
         batch.ended
         for batch in recorded.batches
         if change < batch.ended <= until and batch.worst_latency > bound
     ]
-    return (max(late) - change) / h.INTERVAL if late else 0.0
+    return (max(late) - change) / h.INTERVAL_SECONDS if late else 0.0

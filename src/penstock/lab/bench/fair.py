@@ -1,4 +1,4 @@
-"""Fair between queries: 200 of them in one keyed stream; and fair between jobs on one site."""
+"""Measures fairness between 200 queries of one keyed stream, and between jobs on one site."""
 
 from typing import Any
 
@@ -13,19 +13,20 @@ from penstock.sources.replay import replay
 from penstock.spark.site import Site
 
 QUERIES = 200
-OVERLOAD = 5.0
-SLOWEST = 50.0
-"""Tuples a second of the slowest source."""
+OVERLOAD_FACTOR = 5.0
+SLOWEST_SOURCE_RATE = 50.0
+"""In tuples a second."""
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    rate = _rate_with_slowest(SLOWEST)
-    work = _work_for(spark, rate / OVERLOAD, seconds / 3)
+    """Compares BALANCE-SIC with uniform shedding over 200 queries."""
+    rate = _rate_with_slowest(SLOWEST_SOURCE_RATE)
+    work = _work_for(spark, rate / OVERLOAD_FACTOR, seconds / 3)
     fair = _keyed(spark, rate, work, "balance-sic", seconds)
     even = _keyed(spark, rate, work, "uniform", seconds)
     return {
         "rate": rate,
-        "overload": OVERLOAD,
+        "overload": OVERLOAD_FACTOR,
         "rounds_of_work": work,
         "balance-sic": fair,
         "uniform": even,
@@ -37,7 +38,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def _rate_with_slowest(slowest: float) -> float:
-    """The generator spreads sources over a factor of 100; the whole rate that gives the slowest."""
+    """Returns the whole rate at which the slowest source has this rate."""
     from penstock.sources.generators import Keyed
 
     chances = Keyed(queries=QUERIES)._chances
@@ -45,7 +46,7 @@ def _rate_with_slowest(slowest: float) -> float:
 
 
 def _keyed_job(stream: DataFrame, work: int) -> DataFrame:
-    """An aggregate a query, with ``work`` rounds of hashing as its cost."""
+    """Aggregates by query, with ``work`` rounds of hashing as its cost."""
     digest = sf.col("value").cast("string")
     for _ in range(work):
         digest = sf.sha2(digest, 512)
@@ -63,8 +64,8 @@ def _keyed_job(stream: DataFrame, work: int) -> DataFrame:
 
 
 def _work_for(spark: SparkSession, target: float, seconds: float) -> int:
-    """Rounds of hashing at which this machine processes about ``target`` tuples a second."""
-    speeds, rows = {}, 100_000 if seconds >= h.WHOLE / 3 else 10_000
+    """Returns the rounds of hashing at which about ``target`` tuples a second are processed."""
+    speeds, rows = {}, 100_000 if seconds >= h.MEANINGFUL_SECONDS / 3 else 10_000
     for work in (1, 8):
         stream = replay(spark, generator="keyed", rate=20_000_000, maxRowsPerTrigger=rows)
         speeds[work] = h.throughput(
@@ -107,11 +108,11 @@ def _keyed(
 
 
 def run_jobs(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    """Three streaming queries of different cost on one site, together overloaded."""
+    """Runs three streaming queries of different cost on one site, together overloaded."""
     rate = 1.5 * h.heavy_throughput(spark, seconds / 3)
     jobs = {"light": h.light, "heavy": h.heavy, "middling": _middling}
     samples: list[dict[str, float]] = []
-    with Site(spark, interval=2 * h.INTERVAL) as site:
+    with Site(spark, interval=2 * h.INTERVAL_SECONDS) as site:
         last = None
         for name, job in jobs.items():
             stream = site.gate(
@@ -146,5 +147,5 @@ def run_jobs(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def _middling(stream: DataFrame) -> DataFrame:
-    score = sf.levenshtein(sf.col("note"), sf.lit(h.CATALOGUE[0]))
+    score = sf.levenshtein(sf.col("note"), sf.lit(h.CATALOGUE_NOTES[0]))
     return h.windowed(h.parsed(stream).withColumn("d", score), sf.min("d").alias("d"))

@@ -1,7 +1,7 @@
 """A million groups in a window, in a flood: what the driver knows stays small, latency is held.
 
 Half of the tuples belong to a few thousand keys that come again and again; each of the others is a
-group of its own, which nobody will ever see again.
+group of its own, which never comes again.
 """
 
 from pathlib import Path
@@ -14,18 +14,19 @@ from penstock import functions as pf
 from penstock.lab.bench import harness as h
 from penstock.windows.concept import Concept
 
-GROUPS = 1_000_000
+GROUPS_PER_WINDOW = 1_000_000
 MAX_STRATA = 10_000
-GROWTH = 64.0
-"""Megabytes by which the driver's Python may grow once the first window is over."""
+DRIVER_GROWTH_MEGABYTES = 64.0
+"""What the driver's Python may grow by once the first window is over."""
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Measures the driver's memory and the latency with a million groups in a window."""
     can = h.heavy_throughput(spark, seconds / 3)
-    rate = h.OVERLOAD * can
-    bound = 2 * h.INTERVAL + h.source_adds(spark, rate, seconds / 4)
+    rate = h.FLOOD_FACTOR * can
+    bound = 2 * h.INTERVAL_SECONDS + h.source_adds(spark, rate, seconds / 4)
     # a short run is about fewer groups
-    wanted = round(GROUPS * min(seconds / h.WHOLE / 2, 1.0))
+    wanted = round(GROUPS_PER_WINDOW * min(seconds / h.MEANINGFUL_SECONDS / 2, 1.0))
     window = max(round(2 * wanted / rate) + 1, 5)
     calm, length = seconds / 4, max(seconds, 3.0 * window)
     seen: list[dict[str, float]] = []
@@ -71,7 +72,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     return {
         "can_process_per_second": can,
         "rate": rate,
-        "overload": h.OVERLOAD,
+        "overload": h.FLOOD_FACTOR,
         "window_seconds": window,
         "groups_a_window": groups,
         "admitted_share": sum(batch.admitted for batch in late) / arrived,
@@ -85,7 +86,8 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
         "holds": {
             f"{wanted:,} groups a window": groups >= wanted,
             "the driver and the plan know at most max_strata": most <= MAX_STRATA,
-            f"the driver grows by at most {GROWTH:.0f} MB": grown <= GROWTH,
+            f"the driver grows by at most {DRIVER_GROWTH_MEGABYTES:.0f} MB": grown
+            <= DRIVER_GROWTH_MEGABYTES,
             "p95 within two intervals and the source's": p95 <= bound,
         },
     }

@@ -2,7 +2,7 @@
 
 Both go through one gate and one guarded function, and the load swings from the one to the other and
 back. It swings smoothly: what comes can be foreseen from what came, and what it costs is the
-question. (When a mix changes at once, everybody's next batch is late, whoever knows costs.) Three
+question. (When a mix changes at once, the next batch is late under every controller.) Three
 controllers:
 
 - ``learnt costs``: the guard tells what a tuple of each query costs, and time is divided;
@@ -30,15 +30,15 @@ from penstock.core.settings import Settings
 from penstock.core.state import StreamState
 from penstock.core.types import Upcoming
 from penstock.lab.bench import harness as h
-from penstock.lab.bench.guard import busy
+from penstock.lab.bench.guard_latency import busy
 from penstock.lab.bench.guard_rivals import CORES
 from penstock.spark.site import Site
 
 QUERY_SECONDS = {"cheap": 0.0004, "dear": 0.004}
 """What a tuple of each query costs."""
-OVERLOAD = 4.0
+OVERLOAD_FACTOR = 4.0
 LATENCY_SECONDS = 3.0
-KNOWS = ("learnt costs", "average cost", "average cost, with an eye on the clock")
+KNOWLEDGE = ("learnt costs", "average cost", "average cost, with an eye on the clock")
 """What the controllers know."""
 SWINGS = 2
 """So often the share of the dear query swings in the part of a run that is measured."""
@@ -49,12 +49,13 @@ WARM_UP_SHARE = 0.5 / (SWINGS + 0.5)
 
 
 def work(row: Mapping[str, Any]) -> float:
+    """Works for as long as a tuple of its query costs."""
     return busy(QUERY_SECONDS[row["query"]])
 
 
 @dataclass(frozen=True)
 class AverageCost:
-    """DISSP, equation 5.2, as a cost model of Penstock's controller: every tuple costs the same.
+    """Is a cost model in which every tuple costs the same (DISSP, equation 5.2).
 
     As in Penstock's own model, only a part of the times of the first batches is believed.
     """
@@ -64,21 +65,26 @@ class AverageCost:
 
     @property
     def known(self) -> bool:
+        """Says whether any batch was seen."""
         return self.batches > 0
 
     @property
     def cold(self) -> bool:
+        """Says whether the first batches are not over."""
         return self.batches < len(WARM_UP_SHARES)
 
     @property
     def admitting(self) -> float:
+        """Returns the seconds that an admitted tuple costs."""
         return self.average.per_tuple
 
     @property
     def largest(self) -> float:
+        """Returns the tuples of the largest batch that was seen."""
         return max((tuples for _, tuples in self.average.seen), default=0.0)
 
     def seconds(self, arrived: float, admitted: float) -> float:
+        """Returns the seconds of a batch of so many tuples."""
         del arrived  # it does not tell what is shed from what costs nothing
         return self.admitting * admitted
 
@@ -90,34 +96,38 @@ class AverageCost:
         overhead: float | None = None,
         span: float | None = None,
     ) -> Self:
+        """Learns from a batch."""
         del arrived, overhead, span
         share = WARM_UP_SHARES[self.batches] if self.cold else 1.0
         average = self.average.update(seconds * share, admitted)
         return replace(self, average=average, batches=self.batches + 1)
 
     def informed(self, admitting: float) -> Self:
+        """Returns itself, since no guard tells costs here."""
         del admitting  # here no guard tells
         return self
 
 
 class AsManyAsFit(Capacity):
-    """DISSP, equation 5.3: a batch's budget is for its tuples, however late they are."""
+    """Spends a batch's budget on its tuples, however late they are (DISSP, equation 5.3)."""
 
     def spare(
         self, name: str, stream: StreamState, expected: float, starting: Upcoming | None
     ) -> float:
+        """Returns the part of the budget that is planned, however late tuples are."""
         del stream, expected, starting
         return self.settings.budget_of(name) * self.settings.headroom
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    rate = OVERLOAD * CORES / float(np.mean(list(QUERY_SECONDS.values())))
-    runs = {knows: _run(spark, rate, seconds * 5 / 3, knows) for knows in KNOWS}
+    """Compares three controllers that know more or less of what tuples cost."""
+    rate = OVERLOAD_FACTOR * CORES / float(np.mean(list(QUERY_SECONDS.values())))
+    runs = {knows: _run(spark, rate, seconds * 5 / 3, knows) for knows in KNOWLEDGE}
     learnt, average, _ = runs.values()
     fails = [name for name, good in average["good"].items() if not good]
     return {
         "rate": rate,
-        "overload": OVERLOAD,
+        "overload": OVERLOAD_FACTOR,
         "latency_seconds": LATENCY_SECONDS,
         **runs,
         "with the average cost fails": fails,
@@ -130,7 +140,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def _stream(spark: SparkSession, rate: float, seconds: float) -> DataFrame:
-    """Half of all tuples are of either query, now more of the one, now of the other."""
+    """Returns a stream in which the share of either query swings about a half."""
     swings = sf.col("_offset") / (rate * seconds / (SWINGS + 0.5))
     dear = 0.5 + (LARGEST_DEAR_SHARE - 0.5) * sf.cos(swings * (2 * math.pi))
     drawn = sf.pmod(sf.xxhash64("_offset"), sf.lit(1000)) / 1000
@@ -139,7 +149,7 @@ def _stream(spark: SparkSession, rate: float, seconds: float) -> DataFrame:
 
 
 def _controller(knows: str) -> Callable[[Settings], Controller]:
-    """What makes a controller that knows this much of what tuples cost."""
+    """Returns what makes a controller that knows this much of what tuples cost."""
     if knows == "learnt costs":
         return Controller
     capacity = AsManyAsFit if knows == "average cost" else Capacity
@@ -150,7 +160,7 @@ def _run(spark: SparkSession, rate: float, seconds: float, knows: str) -> dict[s
     samples: list[dict[str, float]] = []
     stream = _stream(spark, rate, seconds)
     with Site(
-        spark, interval=h.INTERVAL, latency=LATENCY_SECONDS, controller=_controller(knows)
+        spark, interval=h.INTERVAL_SECONDS, latency=LATENCY_SECONDS, controller=_controller(knows)
     ) as site:
         gated = site.gate(stream, query=sf.col("query"), source="s", id="_offset")
         gates = list(site.gates.values()) if knows == "learnt costs" else []

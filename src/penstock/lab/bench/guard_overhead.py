@@ -1,4 +1,4 @@
-"""What the guard itself costs: a function of about 10 µs, guarded and in a plain ``mapInArrow``."""
+"""Measures what the guard itself costs, on a function of about 10 µs."""
 
 import time
 from collections.abc import Mapping
@@ -11,27 +11,28 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.lab.bench import harness as h
-from penstock.lab.bench.guard import KEYS
+from penstock.lab.bench.guard_latency import KEYS
 from penstock.lab.bench.turns import TurnPlan, in_turns
 
 BATCH_ROWS = 50_000
 """The rows of a batch: what two cores do in half an interval."""
-ROUNDS = tuple(range(230))
+TEN_MICROSECONDS_OF_ROUNDS = tuple(range(230))
 """The work of the function takes about 10 µs on a processor of today."""
 
 
 def ten_microseconds(row: Mapping[str, Any]) -> float:
     """Does real work instead of waiting, as a small scoring function does."""
     total = float(len(row["key"]))
-    for number in ROUNDS:
+    for number in TEN_MICROSECONDS_OF_ROUNDS:
         total += number * 0.5
     return total
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    whole = seconds >= h.WHOLE
+    """Compares the function guarded and in a plain ``mapInArrow``."""
+    whole = seconds >= h.MEANINGFUL_SECONDS
     turns = TurnPlan(round(seconds / 5), 3, 5.0, 2.0) if whole else TurnPlan(1, 0, seconds, 2.0)
-    rows = round(BATCH_ROWS * min(seconds / h.WHOLE, 1.0))
+    rows = round(BATCH_ROWS * min(seconds / h.MEANINGFUL_SECONDS, 1.0))
     with h.gated_site(spark) as site:
 
         def start_guarded(stream: DataFrame, directory: str) -> StreamingQuery:

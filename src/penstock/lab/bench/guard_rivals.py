@@ -17,7 +17,7 @@ CORES = 2
 
 
 class AdmittedSoFar:
-    """What all tasks of a run have admitted so far: a file with a line for each block of tuples."""
+    """Counts what all tasks of a run have admitted, in a file with a line for each block."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,6 +57,7 @@ class StrawManAdmission(Admission):
     def admit(
         self, rows: Rows, keys: Words, arrived: Floats, strata: Ints | None = None
     ) -> tuple[list[int], list[Any]]:
+        """Admits tuples by the mean cost of all before them."""
         first = float(arrived.min()) + self._since_epoch
         before, began = self._so_far.read(first)
         already = self.report.admitted
@@ -67,6 +68,7 @@ class StrawManAdmission(Admission):
         return answer
 
     def waits(self, now: float, arrived: Floats) -> Floats:
+        """Returns the waits that it foresees from the mean cost."""
         del now
         own = self._each * (self.report.admitted + np.arange(arrived.size))
         return np.maximum(self._foreseen + own - arrived, 0.0)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: a session, the jobs, and what a run recorded.
+"""Has what the benchmarks share: a session, the jobs, and what a run recorded.
 
 Machines are small, shared and noisy. So every benchmark first measures what its job can process
 here and derives its rates from that, compares inside one run, and keeps every batch it saw.
@@ -30,17 +30,19 @@ from penstock.spark.progress import Progress, weighted_quantiles
 from penstock.spark.session import check_java, session
 from penstock.spark.site import Site
 
-WHOLE = 30.0
-"""Seconds from which on a run is meant to say something; a shorter one only shows that it runs."""
+MEANINGFUL_SECONDS = 30.0
+"""A shorter run only shows that the benchmark runs; its figures mean nothing."""
 CORES = 2
-"""Of this machine, that Spark gets."""
-INTERVAL = 1.0
-TRIGGER = f"{round(INTERVAL * 1000)} milliseconds"
-READING = "id long, key string, value double, unit string, note string"
-CATALOGUE = [f"calibrated at site {n}, batch of the {n % 4} series" for n in range(6)]
+"""How many cores of this machine Spark gets."""
+INTERVAL_SECONDS = 1.0
+TRIGGER = f"{round(INTERVAL_SECONDS * 1000)} milliseconds"
+READING_SCHEMA = "id long, key string, value double, unit string, note string"
+CATALOGUE_NOTES = [f"calibrated at site {n}, batch of the {n % 4} series" for n in range(6)]
 """Texts that the heavy job compares every tuple's note with."""
-
-
+FLOOD_FACTOR = 10.0
+"""What arrives in a flood, in multiples of what the job can process."""
+CALM_FACTOR = 0.3 / FLOOD_FACTOR
+"""What arrives before a flood, in multiples of the flood's rate."""
 SETTINGS = {
     "spark.master": f"local[{CORES}]",
     "spark.sql.shuffle.partitions": str(CORES),
@@ -64,7 +66,7 @@ def bench_session() -> Iterator[SparkSession]:
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """A micro-batch as it went; times are seconds since the epoch."""
+    """Describes a micro-batch as it went; times are seconds since the epoch."""
 
     batch: int
     started: float
@@ -77,48 +79,55 @@ class BatchRecord:
 
     @property
     def seconds(self) -> float:
+        """Returns how long the batch took."""
         return self.ended - self.started
 
     @property
     def worst_latency(self) -> float:
+        """Returns the latency of the batch's first tuple."""
         return self.ended - self.oldest
 
     def latencies(self) -> Any:
-        """Of its tuples, at even steps between the first and the last."""
+        """Returns latencies at even steps between the first tuple and the last."""
         arrivals = np.linspace(self.oldest, self.newest, 41)
         return self.ended - arrivals
 
 
 @dataclass
 class Recorded:
+    """Holds the batches of a run."""
+
     batches: list[BatchRecord] = field(default_factory=list)
 
     def after(self, moment: float) -> list[BatchRecord]:
+        """Returns the batches that ended after a moment."""
         return [batch for batch in self.batches if batch.ended > moment]
 
     def as_json(self) -> list[dict[str, Any]]:
+        """Returns the batches as plain values."""
         return [asdict(batch) for batch in self.batches]
 
 
 def settled(recorded: Recorded, warm_up: float = 0.25) -> list[BatchRecord]:
-    """Without the first part of the run, in which the JVM warms up."""
+    """Returns the batches without the first part of the run, in which the JVM warms up."""
     first, last = recorded.batches[0].started, recorded.batches[-1].ended
     return recorded.after(first + warm_up * (last - first))
 
 
 def p95(batches: list[BatchRecord]) -> float:
+    """Returns the 95th percentile of the latencies of admitted tuples."""
     return quantile(batches, 0.95)
 
 
 def quantile(batches: list[BatchRecord], share: float) -> float:
-    """Of the latencies of admitted tuples."""
+    """Returns a quantile of the latencies of admitted tuples."""
     if not batches:
         return float("nan")
     return weighted_quantiles(*_latencies(batches), [share])[0]
 
 
 def later_than(seconds: float, batches: list[BatchRecord]) -> float:
-    """The share of admitted tuples."""
+    """Returns the share of admitted tuples that were later than this."""
     if not batches:
         return float("nan")
     times, weights = _latencies(batches)
@@ -126,7 +135,7 @@ def later_than(seconds: float, batches: list[BatchRecord]) -> float:
 
 
 def _latencies(batches: list[BatchRecord]) -> tuple[Floats, Floats]:
-    """Of admitted tuples, and what each counts for; all of them for one."""
+    """Returns the latencies of admitted tuples, and their weights, which sum to 1."""
     times = np.concatenate([batch.latencies() for batch in batches])
     weights = np.repeat([max(batch.admitted, 1) for batch in batches], 41).astype(float)
     return times, weights / weights.sum()
@@ -135,7 +144,7 @@ def _latencies(batches: list[BatchRecord]) -> tuple[Floats, Floats]:
 def record(
     query: StreamingQuery, rate: float, profile: tuple[tuple[float, float], ...] = ()
 ) -> Recorded:
-    """What a query of one replayed stream did, from its progress and the source's schedule."""
+    """Records what a query of one replayed stream did, from its progress and the schedule."""
     recorded = Recorded()
     for progress in batches_of(query):
         first, stop = tuples_of(progress)
@@ -160,19 +169,19 @@ def record(
 
 
 def batches_of(query: StreamingQuery) -> list[Progress]:
-    """What Spark reports of the batches that had tuples."""
+    """Returns what Spark reports of the batches that had tuples."""
     told = [Progress.of(progress.json) for progress in query.recentProgress]
     return [progress for progress in told if progress.rows > 0]
 
 
 def tuples_of(progress: Progress) -> tuple[int, int]:
-    """The numbers [first, stop) of the tuples of a batch of one replayed stream."""
+    """Returns the numbers [first, stop) of the tuples of a batch of one replayed stream."""
     start, end = progress.sources[0].start, progress.sources[0].end
     return (start["offset"] if start else 0, end["offset"] if end else 0)
 
 
 def stream_start(progress: Progress) -> float:
-    """When a replayed stream began, in seconds since the epoch."""
+    """Returns when a replayed stream began, in seconds since the epoch."""
     return float(progress.sources[0].end["start"])
 
 
@@ -180,40 +189,37 @@ def stream_start(progress: Progress) -> float:
 
 
 def readings(spark: SparkSession, rate: float, **options: Any) -> DataFrame:
+    """Returns a stream of readings at a rate."""
     return replay(spark, generator="readings", rate=rate, **options)
 
 
-OVERLOAD = 10.0
-"""Of a flood: so many times what the job can process."""
-CALM = 0.3 / OVERLOAD
-"""Before it: a third of what the job can process."""
-
-
 def flood_profile(calm: float) -> tuple[tuple[float, float], ...]:
-    return ((0.0, CALM), (calm, 1.0))
+    """Returns the profile of a flood after so many seconds of calm."""
+    return ((0.0, CALM_FACTOR), (calm, 1.0))
 
 
 def flood(spark: SparkSession, rate: float, calm: float) -> DataFrame:
-    """A job starts up in calm, for so many seconds; then the flood comes."""
+    """Returns a stream that is calm for so many seconds, in which a job starts up, then floods."""
     profile = [{"at": at, "factor": factor} for at, factor in flood_profile(calm)]
     return readings(spark, rate, profile=profile)
 
 
 def parsed(stream: DataFrame) -> DataFrame:
-    """The light job's first half: one JSON record parsed."""
-    reading = sf.from_json("payload", READING).alias("reading")
+    """Parses one JSON record a tuple, as the light job does first."""
+    reading = sf.from_json("payload", READING_SCHEMA).alias("reading")
     return stream.select("_arrival", "_offset", "_weight", "_sic", reading).select(
         "_arrival", "_offset", "_weight", "_sic", "reading.*"
     )
 
 
 def matched(stream: DataFrame) -> DataFrame:
-    """The heavy job's first half: the record's note is matched with a catalogue, fuzzily."""
-    scores = [sf.levenshtein(sf.col("note"), sf.lit(text)) for text in CATALOGUE]
+    """Matches the record's note with a catalogue, as the heavy job does first."""
+    scores = [sf.levenshtein(sf.col("note"), sf.lit(text)) for text in CATALOGUE_NOTES]
     return parsed(stream).withColumn("distance", sf.least(*scores))
 
 
 def windowed(stream: DataFrame, *more: Column, bounds: bool = False) -> DataFrame:
+    """Aggregates by key and window of five seconds."""
     return (
         stream.withWatermark("_arrival", "0 seconds")
         .groupBy(sf.window("_arrival", "5 seconds"), "key")
@@ -227,20 +233,22 @@ def windowed(stream: DataFrame, *more: Column, bounds: bool = False) -> DataFram
 
 
 def heavy(stream: DataFrame) -> DataFrame:
+    """Is the job that costs much a tuple."""
     return windowed(matched(stream), sf.min("distance").alias("distance"))
 
 
 def light(stream: DataFrame) -> DataFrame:
+    """Is the job that costs little a tuple."""
     return windowed(parsed(stream))
 
 
 def plain(stream: DataFrame) -> DataFrame:
-    """What a gate adds, without a gate."""
+    """Adds what a gate adds, without a gate."""
     return stream.select("*", sf.lit(1.0).alias("_weight"), sf.lit(1.0).alias("_sic"))
 
 
 def fixed_gate(spark: SparkSession, stream: DataFrame, rate: float, keys: int = 5000) -> DataFrame:
-    """A gate on ``key`` whose plan never changes: every stratum at one rate, counting and all."""
+    """Gates on ``key`` with one rate for every stratum, and counts strata as ever."""
     gate = Gate("penstock_fixed", Keys("q", "s", (sf.col("key"),), (sf.col("_offset"),)), 10_000)
     names = spark.range(keys).select(sf.format_string("k%05d", "id").alias("key"))
     known = names.select("key", gate.keys.fingerprint().alias("fingerprint")).collect()
@@ -256,21 +264,22 @@ class FixedPlan:
         self._gate, self._plan = gate, plan
 
     def plan(self, gate: str, query: str, run: str, batch: int) -> bytes:
+        """Returns the plan for a batch."""
         del gate, query, batch
         return self._gate.wire.encode(self._gate.codec.encode(self._plan, counting=True), run)
 
     def started(self, query: str) -> None:
-        """Nobody counts what the query does."""
+        """Does nothing, since there is no account of the query."""
 
     def progressed(self) -> None:
-        """Nobody counts what the query does."""
+        """Does nothing, since there is no account of the query."""
 
     def ended(self, run: str) -> None:
-        """Nobody counts what the query does."""
+        """Does nothing, since there is no account of the query."""
 
 
 def with_fixed_plan(gate: Gate, stream: DataFrame, plan: Plan) -> DataFrame:
-    """The stream behind a gate whose plan never changes; strata are counted, too."""
+    """Gates a stream with a plan that never changes; the gate counts strata, too."""
     engine = Engine(stream.sparkSession)
     engine.install()
     engine.answer_for(gate.name, FixedPlan(gate, plan))
@@ -281,6 +290,7 @@ def with_fixed_plan(gate: Gate, stream: DataFrame, plan: Plan) -> DataFrame:
 
 
 def sink(frame: DataFrame, directory: str) -> DataStreamWriter:
+    """Writes results nowhere, with a checkpoint in a directory."""
     return (
         frame.writeStream.format("noop")
         .outputMode("append")
@@ -321,12 +331,13 @@ def run_for(
 
 
 def wait(seconds: float, say: str) -> None:
+    """Waits, and says what for."""
     print(f"  {say} ({seconds:.0f} s)", file=sys.stderr, flush=True)
     time.sleep(seconds)
 
 
 def _last_batch(query: StreamingQuery) -> int:
-    """The number of the last batch; asked seldom, as the answer is long with many strata."""
+    """Returns the number of the last batch; it is slow with many strata, so ask seldom."""
     progress = query.lastProgress
     return -1 if progress is None else progress.batchId
 
@@ -334,6 +345,7 @@ def _last_batch(query: StreamingQuery) -> int:
 def run_plain(
     frame: DataFrame, seconds: float, say: str = "plain", batches: int = 1
 ) -> StreamingQuery:
+    """Runs a job without a gate."""
     return run_for(
         lambda directory: sink(frame, directory).trigger(processingTime=TRIGGER).start(),
         seconds,
@@ -343,7 +355,7 @@ def run_plain(
 
 
 def throughput(frame: DataFrame, seconds: float, say: str) -> float:
-    """Rows a second that a job manages when there is always more to do, after a warm-up."""
+    """Returns rows a second that a job processes when there is always more to do."""
     query = run_plain(frame, seconds, say, batches=8)
     batches = batches_of(query)
     late = batches[len(batches) // 2 :]
@@ -353,13 +365,14 @@ def throughput(frame: DataFrame, seconds: float, say: str) -> float:
 
 
 def heavy_throughput(spark: SparkSession, seconds: float) -> float:
-    rows = 30_000 if seconds >= WHOLE / 3 else 2_000
+    """Returns rows a second that the heavy job processes."""
+    rows = 30_000 if seconds >= MEANINGFUL_SECONDS / 3 else 2_000
     backlog = readings(spark, 10_000_000, maxRowsPerTrigger=rows)
     return throughput(heavy(plain(backlog)), seconds, "what can the job process?")
 
 
 def source_adds(spark: SparkSession, rate: float, seconds: float) -> float:
-    """How much later than half an interval of waiting a tuple is out of the bare source."""
+    """Returns how much the bare source adds to half an interval of waiting, in seconds."""
     bare = readings(spark, rate).select(sf.length("payload").alias("n")).groupBy().max("n")
     query = run_for(
         lambda directory: (
@@ -377,4 +390,5 @@ def source_adds(spark: SparkSession, rate: float, seconds: float) -> float:
 
 
 def gated_site(spark: SparkSession, **options: Any) -> Site:
-    return Site(spark, interval=INTERVAL, **options)
+    """Returns a site with the benchmarks' interval."""
+    return Site(spark, interval=INTERVAL_SECONDS, **options)

@@ -1,4 +1,4 @@
-"""Latency held: a stream at ten times what the job can process."""
+"""Measures the latency of a stream at ten times what the job can process."""
 
 from typing import Any
 
@@ -7,20 +7,21 @@ from pyspark.sql import SparkSession
 
 from penstock.lab.bench import harness as h
 
-SETTLED = 10 * h.INTERVAL
-"""Seconds after the flood came."""
+SETTLING_SECONDS = 10 * h.INTERVAL_SECONDS
+"""The time after the flood came that does not count."""
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Compares the latency of a gated job with that of a plain one."""
     can = h.heavy_throughput(spark, seconds / 3)
-    rate, calm = h.OVERLOAD * can, min(20.0, seconds)
+    rate, calm = h.FLOOD_FACTOR * can, min(20.0, seconds)
     source_adds = h.source_adds(spark, rate, seconds / 4)
-    bound = 2 * h.INTERVAL + source_adds
+    bound = 2 * h.INTERVAL_SECONDS + source_adds
     gated = _gated(spark, rate, calm, seconds)
     ungated = h.heavy(h.plain(h.flood(spark, rate, calm)))
     query = h.run_plain(ungated, seconds / 2 + calm, "plain job", batches=0)
     plain = h.record(query, rate, h.flood_profile(calm))
-    began = gated.batches[0].oldest + calm + min(SETTLED, seconds / 2)
+    began = gated.batches[0].oldest + calm + min(SETTLING_SECONDS, seconds / 2)
     settled = [batch for batch in gated.batches if batch.oldest > began]
     half = len(settled) // 2
     first, second = _median(settled[:half]), _median(settled[half:])
@@ -28,7 +29,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     return {
         "can_process_per_second": can,
         "rate": rate,
-        "overload": h.OVERLOAD,
+        "overload": h.FLOOD_FACTOR,
         "source_adds_seconds": source_adds,
         "bound_seconds": bound,
         "p95_seconds": h.p95(settled),

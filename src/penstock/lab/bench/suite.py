@@ -14,14 +14,14 @@ from pyspark import __version__ as spark_version
 from pyspark.sql import SparkSession
 
 from penstock import __version__
-from penstock.errors import PenstockError
+from penstock.cli.command_support import check_seconds
 from penstock.lab.bench import (
     best_fixed_rate,
     burst,
     fair,
     groups,
-    guard,
     guard_fair,
+    guard_latency,
     guard_overhead,
     harness,
     latency_held,
@@ -41,17 +41,16 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
     "coverage": truthful.run_coverage,
     "groups": groups.run,
     "wire": wire_cost.run,
-    "guard-classes": guard.run_classes,
-    "guard-measured": guard.run_measured,
+    "guard-classes": guard_latency.run_classes,
+    "guard-measured": guard_latency.run_measured,
     "guard-fair": guard_fair.run,
     "guard-overhead": guard_overhead.run,
 }
 
 
 def run_benches(names: list[str], seconds: float, directory: Path | None) -> bool:
-    """Runs them one after another in one session; whether everything holds."""
-    if not 0 < seconds < float("inf"):
-        raise PenstockError(f"--seconds: a length such as 90, not {seconds:g}")
+    """Runs benchmarks in one session, and says whether everything holds."""
+    check_seconds(seconds, 90)
     with harness.bench_session() as spark:
         good = [_run(spark, name, seconds, directory) for name in names]
     return all(good)
@@ -78,7 +77,7 @@ def _run(spark: SparkSession, name: str, seconds: float, directory: Path | None)
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity, nor what is not a number: null instead."""
+    """Replaces infinity and what is not a number by null, since JSON has neither."""
     if isinstance(value, dict):
         return {name: _finite(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -87,7 +86,7 @@ def _finite(value: Any) -> Any:
 
 
 def _short(value: Any) -> Any:
-    """Without the long lists of batches, which are in the files."""
+    """Leaves out the long lists of batches, which are in the files."""
     if isinstance(value, dict):
         return {k: _short(v) for k, v in value.items() if not (isinstance(v, list) and len(v) > 8)}
     return value

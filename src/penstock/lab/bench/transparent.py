@@ -1,4 +1,4 @@
-"""What it costs when nothing is wrong, and what a tuple costs that is shed."""
+"""Measures what a gate costs when nothing is wrong, and what a tuple costs that is shed."""
 
 import time
 from typing import Any
@@ -13,25 +13,26 @@ from penstock.lab.bench.turns import TurnPlan, in_turns
 
 KEYS = 1000
 ROUNDS = 4
-"""Of which the first warms the JVM up and does not count; a run of seconds has one in all."""
-TURN = 10.0
-"""Seconds that the plain job has tuples, and then the one behind an open gate."""
+"""The first round warms the JVM up and does not count; a short run has one in all."""
+TURN_SECONDS = 10.0
+"""How long the plain job has tuples, and then the one behind an open gate."""
 WARM_TURNS = 3
-FULL = 1.0
-"""How much a batch has, in what the plain job manages in an interval."""
-SMALL, LARGE = 0.25, 4.0
-"""Batches between which slopes are taken, in what the plain job manages in an interval."""
+FULL_BATCH_INTERVALS = 1.0
+"""The tuples of a batch, in what the plain job processes in an interval."""
+SMALL_BATCH_FACTOR, LARGE_BATCH_FACTOR = 0.25, 4.0
+"""The batches between which slopes are taken, in full batches."""
 SLOPES = ("all admitted", "all shed", "source")
-VARIANTS = [(name, share) for name in SLOPES for share in (SMALL, LARGE)]
+VARIANTS = [(name, share) for name in SLOPES for share in (SMALL_BATCH_FACTOR, LARGE_BATCH_FACTOR)]
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Compares results and throughput with and without an open gate."""
     same = _row_for_row(spark, seconds / 4)
-    part = min(seconds / h.WHOLE, 1.0)  # a short run has small batches
+    part = min(seconds / h.MEANINGFUL_SECONDS, 1.0)  # a short run has small batches
     can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
-    size = round(can * FULL * part)
-    count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.WHOLE else (1, 0)
-    agreed = TurnPlan(max(round(seconds / 9), 1), warm, min(TURN, seconds))
+    size = round(can * FULL_BATCH_INTERVALS * part)
+    count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.MEANINGFUL_SECONDS else (1, 0)
+    agreed = TurnPlan(max(round(seconds / 9), 1), warm, min(TURN_SECONDS, seconds))
     turns = _in_turns(spark, size, agreed)
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
@@ -55,7 +56,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
 
 
 def _round(spark: SparkSession, size: int, seconds: float, number: int) -> dict[str, list[float]]:
-    """Every variant once, in turn forwards and backwards: what drifts does so for all."""
+    """Runs every variant once, in turn forwards and backwards, so that drift hits all alike."""
     return {
         f"{name}, {share:g}": _batch_seconds(spark, name, round(size * share), seconds)
         for name, share in (VARIANTS if number % 2 else VARIANTS[::-1])
@@ -63,10 +64,15 @@ def _round(spark: SparkSession, size: int, seconds: float, number: int) -> dict[
 
 
 def _figures(median: dict[str, float], size: int) -> dict[str, float]:
-    """Of one round. A slope is what one more tuple costs: what every batch costs cancels out."""
+    """Computes the figures of one round.
+
+    A slope is what one more tuple costs, in which what every batch costs cancels out.
+    """
     slope = {
-        name: (median[f"{name}, {LARGE:g}"] - median[f"{name}, {SMALL:g}"])
-        / ((LARGE - SMALL) * size)
+        name: (
+            median[f"{name}, {LARGE_BATCH_FACTOR:g}"] - median[f"{name}, {SMALL_BATCH_FACTOR:g}"]
+        )
+        / ((LARGE_BATCH_FACTOR - SMALL_BATCH_FACTOR) * size)
         for name in SLOPES
     }
     admitted, shed = (slope[name] - slope["source"] for name in ("all admitted", "all shed"))
@@ -78,7 +84,7 @@ def _figures(median: dict[str, float], size: int) -> dict[str, float]:
 
 
 def _stream(spark: SparkSession, rows: int) -> DataFrame:
-    """Always more to read than a batch takes, so that all batches have one size."""
+    """Returns a stream with always more to read than a batch takes."""
     return h.readings(spark, 5_000_000, maxRowsPerTrigger=rows, keys=KEYS, skew=0.5)
 
 
@@ -105,12 +111,12 @@ def _start_plain(stream: DataFrame, directory: str) -> StreamingQuery:
 
 
 def _ratio(turns: dict[str, list[float]]) -> float:
-    """Of throughputs. Means, not medians: some of an open gate's batches count strata."""
+    """Divides throughputs by means, not medians, since some batches of a gate count strata."""
     return float(np.mean(turns["plain"]) / np.mean(turns["open"])) if all(turns.values()) else 0.0
 
 
 def _batch_seconds(spark: SparkSession, name: str, size: int, seconds: float) -> list[float]:
-    """The times of the batches of one variant; the first half, the warm-up, is left out."""
+    """Returns the times of one variant's batches, without the first half, the warm-up."""
     if name == "source":
         bare = _stream(spark, size).select(
             sf.length("payload").alias("n"), sf.length("key").alias("k")
@@ -128,7 +134,7 @@ Rows = dict[tuple[str, str], tuple[float, int, float]]
 
 
 def _different(plain: Rows, gated: Rows) -> int:
-    """Rows that are not alike; sums of floats depend on the order of batches in the last digits."""
+    """Counts rows that differ; sums may differ in the last digits, by the order of batches."""
     missing = len(plain.keys() ^ gated.keys())
     return missing + sum(
         plain[at][1:] != gated[at][1:] or not np.isclose(plain[at][0], gated[at][0], rtol=1e-12)
@@ -137,7 +143,7 @@ def _different(plain: Rows, gated: Rows) -> int:
 
 
 def _row_for_row(spark: SparkSession, seconds: float) -> dict[str, Any]:
-    """Both jobs read the same tuples from the same file of offsets; windows are on their number."""
+    """Compares both jobs on the same tuples, in windows on the tuples' numbers."""
     rate, span = 20_000, round(min(10.0, max(2 * seconds, 2.0)))
     rows = rate * span
     profile = [{"at": 0, "factor": 1}, {"at": span, "factor": 0}]  # then the stream pauses

@@ -1,4 +1,4 @@
-"""Truthful: reported SIC against what was really admitted; and intervals that cover."""
+"""Compares the SIC that a site reports with what was admitted, and checks that intervals cover."""
 
 import time
 from typing import Any
@@ -20,6 +20,7 @@ QUERIES = 40
 
 
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
+    """Compares SIC and ledger with what came through the gate."""
     rate = 60_000.0
     really: dict[int, dict[Stratum, int]] = {}
     samples: list[tuple[float, dict[str, float]]] = []
@@ -82,7 +83,7 @@ def _long(column: str) -> Any:
 
 
 def _arrived(first: int, stop: int) -> dict[Stratum, int]:
-    """What a batch brought, by the generator itself."""
+    """Returns what a batch brought, by the generator itself."""
     made = _made()
     numbers = np.arange(first, stop) % len(made)
     keys, counts = np.unique(made[numbers], return_counts=True)
@@ -119,7 +120,7 @@ def _sic(
 
 
 def _sic_of_ledger(site: Any, last: int) -> dict[str, float]:
-    """The SIC that the site's own counts give for the same batches."""
+    """Returns the SIC that the site's own counts give for the same batches."""
     account = Account(1.0, 1000.0)
     for batch in site.recent:
         if max(0, last - 9) <= batch.number <= last:

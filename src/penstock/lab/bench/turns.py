@@ -1,6 +1,6 @@
-"""Jobs that live side by side and take turns: one has tuples while the others have none.
+"""Runs jobs side by side in turns: one has tuples while the others have none.
 
-A query is slow when it is new, how fast the JVM makes it in the end is a matter of luck, and a
+A query is slow when it is new, how fast the JVM makes it in the end differs from run to run, and a
 shared machine is faster now and slower then. So what two jobs cost is compared in turns of seconds.
 """
 
@@ -22,6 +22,8 @@ Start = Callable[[DataFrame, str], StreamingQuery]
 
 @dataclass(frozen=True)
 class TurnPlan:
+    """Says how many turns each job has, and how long they are in seconds."""
+
     count: int
     warm: int = 0
     """Turns of each before those that count."""
@@ -33,17 +35,17 @@ class TurnPlan:
 def in_turns(
     spark: SparkSession, jobs: Mapping[str, Start], size: int, turns: TurnPlan, **readings: Any
 ) -> dict[str, list[float]]:
-    """Microseconds a tuple in each full batch of ``size`` tuples, an interval's, of each job."""
+    """Returns microseconds a tuple in each full batch of ``size`` tuples, of each job."""
     each, begin = turns.seconds + turns.pause, time.time()
     cycle, rounds = len(jobs) * each, turns.warm + turns.count
 
     def stream(place: int) -> DataFrame:
-        """In its turns an interval's tuples arrive in an interval, from its first turn on."""
+        """Returns a stream with an interval's tuples in each interval of the job's turns."""
         first = turns.pause + place * each - (time.time() - begin)
         starts = [max(first, 0.0) + number * cycle for number in range(rounds)]
         steps = [(at + on, 1.0 - on / turns.seconds) for at in starts for on in (0, turns.seconds)]
         profile = [{"at": at, "factor": factor} for at, factor in [(0.0, 0.0), *steps]]
-        return h.readings(spark, size / h.INTERVAL, profile=profile, **readings)
+        return h.readings(spark, size / h.INTERVAL_SECONDS, profile=profile, **readings)
 
     with TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Spark may still write
         queries = {
@@ -72,5 +74,5 @@ def _others(told: Mapping[str, list[Progress]], name: str) -> list[Progress]:
 
 
 def _overlap(one: Progress, other: Progress) -> bool:
-    """Whether two batches were under way at the same time."""
+    """Says whether two batches ran at the same time."""
     return one.started < other.ended and other.started < one.ended

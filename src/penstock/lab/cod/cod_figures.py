@@ -22,12 +22,12 @@ from penstock.lab.cod.recorded import WindowedStream
 from penstock.lab.cod.scores import joined_errors, score
 from penstock.lab.cod.trial import one_pass
 from penstock.lab.cod.two_pass import as_before, uniform
-from penstock.lab.cod.window_latency import SHARE, WAYS, latencies
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.cod.window_latency import KEPT_SHARE, SHEDDING_WAYS, latencies
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.plots import Line, Plot
 from penstock.windows.concept import Concept
 
-ACCURACY = (
+ACCURACY_CASES = (
     (ORIGIN, 0.1),
     (ORIGIN, 0.25),
     (ROUTE, 0.25),
@@ -36,14 +36,16 @@ ACCURACY = (
     (PACKETS, 0.01),
 )
 """Data and nominal shares of figure 9."""
-THREE = ((ORIGIN, 0.1), (ORIGIN, 0.25), (CLASS, 0.02))
-"""Those over which the distance from the oracle is averaged."""
-VOLUMES = (0.02, 0.1, 0.25, 0.5)
-"""Of figure 10."""
+ORACLE_CASES = ((ORIGIN, 0.1), (ORIGIN, 0.25), (CLASS, 0.02))
+"""The cases over which the distance from the oracle is averaged."""
+VOLUME_SHARES = (0.02, 0.1, 0.25, 0.5)
+"""The shares that are kept in figure 10."""
 
 
 @dataclass
 class Cod:
+    """Reproduces CoD, figures 2 and 7 to 10."""
+
     name: ClassVar[str] = "cod"
     about: ClassVar[str] = "CoD, figures 2 and 7 to 10: the groups' means under shedding and drift"
     _batches: int = 60
@@ -51,6 +53,7 @@ class Cod:
     _streams: dict[tuple[str, int], tuple[WindowedStream, bool]] = field(default_factory=dict)
 
     def run(self, effort: float, say: Say) -> Result:
+        """Runs the trials of all figures."""
         result = Result(
             "CoD: shedding that follows the concept of the window",
             "Concept-Driven Load Shedding (2018), figures 2, 7, 8, 9 and 10",
@@ -109,20 +112,20 @@ class Cod:
 
     def _latency(self, result: Result, effort: float) -> None:
         rows: list[tuple[Any, ...]] = []
-        lines: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in WAYS}
+        lines: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in SHEDDING_WAYS}
         wide = DriftingStream(groups=100, tuples=max(20_000, round(300_000 * effort))).stream(3)
         for shards in (1, 2, 4):
             for way, millis in latencies(wide, 3, shards).items():
                 rows.append((f"generated, {shards} shards", way, *_mean_p95(millis)))
                 lines[way][0].append(float(shards))
                 lines[way][1].append(float(np.mean(millis)))
-        one = {way: lines[way][1][0] for way in WAYS}
+        one = {way: lines[way][1][0] for way in SHEDDING_WAYS}
         for case in (ORIGIN, CLASS, USER):
             stream = self._stream(case, 17, effort)
             for way, millis in latencies(stream, 10).items():
                 rows.append((case.name, way, *_mean_p95(millis)))
         columns = ("data", "shedding", "mean ms", "p95 ms")
-        title = f"Figures 7 and 8: a window's median per group, {SHARE:.0%} kept"
+        title = f"Figures 7 and 8: a window's median per group, {KEPT_SHARE:.0%} kept"
         result.tables.append(ResultTable(title, columns, rows))
         result.plots.append(
             Plot(
@@ -145,7 +148,7 @@ class Cod:
     def _accuracy(self, result: Result, effort: float) -> None:
         rows: list[tuple[Any, ...]] = []
         found: dict[str, Compared] = {}
-        for case, keep in ACCURACY:
+        for case, keep in ACCURACY_CASES:
             compared = compare(self._stream(case, 60, effort), keep, self._batches)
             found[f"{case.name} {keep:g}"] = compared
             figures = compared.figures()
@@ -164,7 +167,7 @@ class Cod:
         columns = ("data", "asked", "kept", "shedding", "mean error", "p95 error", "missing")
         result.tables.append(ResultTable("Figure 9: error at equal volume", columns, rows))
         result.figures["accuracy"] = {name: each.figures() for name, each in found.items()}
-        three = [found[f"{case.name} {keep:g}"] for case, keep in THREE]
+        three = [found[f"{case.name} {keep:g}"] for case, keep in ORACLE_CASES]
         ratio = float(np.mean([each.ratio() for each in three]))
         result.figures["ratio to the oracle"] = ratio
         result.holds["the error is at most 2.2 times the oracle's"] = ratio <= 2.2
@@ -176,9 +179,9 @@ class Cod:
         )
 
     def _processor(self, result: Result, effort: float) -> None:
-        """The window processor at the same shares: it sees each window whole."""
+        """Compares the window processor, which sees each window whole, at the same shares."""
         found = []
-        for case, keep in THREE:
+        for case, keep in ORACLE_CASES:
             stream = self._stream(case, 60, effort)
             found.append(at_equal_volume(stream, processed(stream, keep)))
         ratio = float(np.mean([each.ratio() for each in found]))
@@ -189,7 +192,7 @@ class Cod:
 
     def _volume(self, result: Result, effort: float) -> None:
         stream = self._stream(ORIGIN, 10, effort)
-        found = [compare(stream, keep, self._batches).figures() for keep in VOLUMES]
+        found = [compare(stream, keep, self._batches).figures() for keep in VOLUME_SHARES]
         kept = [each["volume"] for each in found]
         lines = [
             Line(way, kept, [each["error"][way] for each in found])
@@ -203,7 +206,7 @@ class Cod:
     # --- beyond the paper ----------------------------------------------------------------------
 
     def _change(self, result: Result, effort: float) -> None:
-        """All groups change between two windows."""
+        """Tries windows between which all groups change."""
         ours, theirs = [], []
         for seed in range(max(2, round(8 * effort))):
             stream = DriftingStream(overlap={4: 0.0}).stream(6, seed)
@@ -268,7 +271,7 @@ def _common(a: Any, b: Any) -> float:
 
 
 def _distance(a: Any, b: Any) -> float:
-    """Half the summed difference of frequencies: 0 the same, 1 nothing in common."""
+    """Returns half the summed difference of frequencies: 0 the same, 1 nothing in common."""
     return float(np.abs(a / a.sum() - b / b.sum()).sum() / 2)
 
 

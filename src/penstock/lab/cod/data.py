@@ -1,9 +1,7 @@
-"""The streams that CoD is tried on: real ones where they are at hand, made-up ones elsewhere."""
+"""Has the streams that CoD is tried on: recorded ones where they are at hand, else made-up ones."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,61 +9,63 @@ import pandas as pd
 from penstock.core.types import Floats, Ints
 from penstock.lab.cod.drifting import DriftingStream
 from penstock.lab.cod.recorded import WindowedStream
+from penstock.lab.data_files import data_file
 
-DAY, MINUTES_5 = 86_400.0, 300.0
-SHIFT = 60.0
-"""Minutes that are added to delays, so that relative errors mean something; at least 1 remains."""
+DAY_SECONDS, FIVE_MINUTES_SECONDS = 86_400.0, 300.0
+DELAY_SHIFT_MINUTES = 60.0
+"""Is added to delays, so that relative errors mean something; at least 1 remains."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A stream and what stands for it where its file is missing."""
+    """Describes a recorded stream, and a made-up one that stands in where its file is missing."""
 
     name: str
     file: str
     load: Callable[[pd.DataFrame, int], WindowedStream]
     stand_in: DriftingStream
     windows: int
-    """That it has."""
+    """How many windows the recorded stream has."""
 
     def stream(self, windows: int) -> tuple[WindowedStream, bool]:
-        """About so many windows, and whether they are real."""
-        path = directory() / self.file
-        if path.exists():
+        """Returns about so many windows, and whether they are recorded."""
+        path = data_file(self.file)
+        if path is not None:
             return self.load(pd.read_parquet(path), min(windows, self.windows)), True
         return self.stand_in.stream(windows), False
 
 
-def directory() -> Path:
-    return Path(os.environ.get("PENSTOCK_DATA", "../shared/data"))
-
-
 def _flights(*keys: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
     def load(table: pd.DataFrame, windows: int) -> WindowedStream:
-        begin = table["date"].iloc[0].floor("D")
-        time = (table["date"] - begin).dt.total_seconds().to_numpy()
-        part = table.iloc[: int(np.searchsorted(time, windows * DAY))]
-        delay = np.maximum(part["delay"].to_numpy(dtype=np.float64) + SHIFT, 1.0)
-        return WindowedStream(time[: len(part)], _codes(part, *keys), delay, DAY)
+        time = _seconds_of_flights(table)
+        part = table.iloc[: int(np.searchsorted(time, windows * DAY_SECONDS))]
+        delay = np.maximum(part["delay"].to_numpy(dtype=np.float64) + DELAY_SHIFT_MINUTES, 1.0)
+        return WindowedStream(time[: len(part)], _codes(part, *keys), delay, DAY_SECONDS)
 
     return load
 
 
+def _seconds_of_flights(table: pd.DataFrame) -> Floats:
+    """Returns the seconds of flights since the beginning of the first day."""
+    begin = table["date"].iloc[0].floor("D")
+    return np.asarray((table["date"] - begin).dt.total_seconds().to_numpy(), dtype=np.float64)
+
+
 def _google(key: str) -> Callable[[pd.DataFrame, int], WindowedStream]:
     def load(table: pd.DataFrame, windows: int) -> WindowedStream:
-        """The live part; a request that is not known has no mean."""
+        """Returns the live part; a request that is not known has no mean."""
         live = table[(table["time_us"] > 0) & table["cpu_request"].notna()]
         time = live["time_us"].to_numpy(dtype=np.float64) / 1e6
-        time -= np.floor(time[0] / MINUTES_5) * MINUTES_5
-        part = live.iloc[: int(np.searchsorted(time, windows * MINUTES_5))]
+        time -= np.floor(time[0] / FIVE_MINUTES_SECONDS) * FIVE_MINUTES_SECONDS
+        part = live.iloc[: int(np.searchsorted(time, windows * FIVE_MINUTES_SECONDS))]
         request = part["cpu_request"].to_numpy(dtype=np.float64)
-        return WindowedStream(time[: len(part)], _codes(part, key), request, MINUTES_5)
+        return WindowedStream(time[: len(part)], _codes(part, key), request, FIVE_MINUTES_SECONDS)
 
     return load
 
 
 def _packets(table: pd.DataFrame, windows: int) -> WindowedStream:
-    """All captures laid over each other; one group, since the query is a scalar mean."""
+    """Lays all captures over each other in one group, since the query is a scalar mean."""
     ordered = table.sort_values("rel", kind="stable")
     time = ordered["rel"].to_numpy(dtype=np.float64)
     size = int(np.searchsorted(time, 45.0 + 15.0 * (windows - 1)))
@@ -122,21 +122,20 @@ PACKETS = Case(
 
 
 def concept_of(stream: WindowedStream, window: slice) -> Floats:
-    """The tuples of each group in a window: what CoD calls its concept."""
+    """Returns the tuples of each group in a window: what CoD calls its concept."""
     return np.bincount(stream.group[window], minlength=stream.groups).astype(np.float64)
 
 
 def departures_and_arrivals(windows: int) -> WindowedStream:
-    """Two streams that share keys: flights by origin and by destination, a day, or a stand-in."""
-    path = directory() / FLIGHTS
-    if path.exists():
+    """Returns two streams that share keys: flights by origin and by destination."""
+    path = data_file(FLIGHTS)
+    if path is not None:
         table = pd.read_parquet(path)
-        begin = table["date"].iloc[0].floor("D")
-        time = (table["date"] - begin).dt.total_seconds().to_numpy()
-        size = int(np.searchsorted(time, windows * DAY))
+        time = _seconds_of_flights(table)
+        size = int(np.searchsorted(time, windows * DAY_SECONDS))
         names = [table[side].iloc[:size].astype(str) for side in ("origin", "destination")]
         group = np.unique(np.concatenate(names), return_inverse=True)[1]
-        return _interleaved(np.tile(time[:size], 2), group, DAY)
+        return _interleaved(np.tile(time[:size], 2), group, DAY_SECONDS)
     sides = [DriftingStream(groups=100, skew=1.2).stream(windows, seed) for seed in (0, 1)]
     group = np.concatenate((sides[0].group, sides[1].group + 50))  # half of the keys on both
     return _interleaved(np.concatenate([side.time for side in sides]), group, 60.0)

@@ -16,6 +16,8 @@ from penstock.lab.cod.recorded import WindowedStream
 
 @dataclass(frozen=True)
 class DriftingStream:
+    """Makes windows whose groups and frequencies drift from one to the next."""
+
     groups: int = 100
     """In each window."""
     tuples: int = 12_000
@@ -29,6 +31,7 @@ class DriftingStream:
     length: float = 60.0
 
     def stream(self, windows: int, seed: int = 0) -> WindowedStream:
+        """Returns so many windows."""
         rng = np.random.default_rng(seed)
         concept, fresh = np.arange(self.groups), self.groups
         parts: list[Ints] = []
@@ -50,7 +53,7 @@ class DriftingStream:
     def _drifted(
         self, concept: Ints, fresh: int, overlap: float, rng: np.random.Generator
     ) -> tuple[Ints, int]:
-        """The next window's groups by rank; groups that go are replaced in their ranks."""
+        """Returns the next window's groups by rank; new groups take the ranks of the old."""
         gone = np.flatnonzero(rng.permutation(concept.size) >= round(overlap * concept.size))
         concept = concept.copy()
         concept[gone] = np.arange(fresh, fresh + gone.size)
@@ -59,12 +62,12 @@ class DriftingStream:
         return concept, fresh + gone.size
 
     def _drawn(self, concept: Ints, rng: np.random.Generator) -> Ints:
-        """A window's groups in random order, each at least once."""
+        """Draws a window's groups in random order, each at least once."""
         share = 1.0 / np.arange(1, concept.size + 1) ** self.skew
         more = rng.choice(concept, self.tuples - concept.size, p=share / share.sum())
         return np.asarray(rng.permutation(np.concatenate((concept, more))))
 
     def _noise(self, size: int, rng: np.random.Generator) -> Floats:
-        """Skewed, positive, of mean 1."""
+        """Draws positive, skewed values of mean 1."""
         shape = 1.0 / self.spread**2
         return rng.gamma(shape, 1.0 / shape, size)

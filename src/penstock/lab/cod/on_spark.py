@@ -1,7 +1,6 @@
 """CoD on Spark: streams through a real gate, batch by batch, and through the window processor."""
 
 import os
-import sys
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -14,30 +13,32 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.lab.cod.compare import Compared, at_equal_volume
 from penstock.lab.cod.data import CLASS, ORIGIN, USER
 from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
+from penstock.spark.session import borrowed
 from penstock.spark.site import Site
 from penstock.windows.concept import Concept
 
 _names = count()
-RUNS = ((ORIGIN, 0.1, 4), (ORIGIN, 0.25, 4), (CLASS, 0.02, 9), (USER, 0.02, 9))
+CASES_SHARES_WINDOWS = ((ORIGIN, 0.1, 4), (ORIGIN, 0.25, 4), (CLASS, 0.02, 9), (USER, 0.02, 9))
 """Data, shares that are asked for, and windows at full effort."""
 
 
 class CodGate:
-    """What ``cod`` shows in memory, once more on Spark and through its gate."""
+    """Shows on Spark, through its gate, what ``cod`` shows in memory."""
 
     name: ClassVar[str] = "cod-gate"
     about: ClassVar[str] = "CoD at the gate on Spark, about 60 micro-batches a window"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Runs each case through a gate."""
         batches = 60 if effort >= 0.2 else 3
-        spark = session()
         found: list[Compared] = []
-        for number, (case, keep, windows) in enumerate(RUNS):
-            say(f"{case.name} at {keep:.0%}", number / len(RUNS))
-            stream, _ = case.stream(max(2, round(windows * effort)))
-            terms = Concept(stream.length, keep=keep, time="t")
-            found.append(at_equal_volume(stream, through_gate(spark, stream, terms, batches)))
+        with borrowed("reproduce") as spark:
+            for number, (case, keep, windows) in enumerate(CASES_SHARES_WINDOWS):
+                say(f"{case.name} at {keep:.0%}", number / len(CASES_SHARES_WINDOWS))
+                stream, _ = case.stream(max(2, round(windows * effort)))
+                terms = Concept(stream.length, keep=keep, time="t")
+                found.append(at_equal_volume(stream, through_gate(spark, stream, terms, batches)))
         return _result(found)
 
 
@@ -45,7 +46,9 @@ def _result(found: list[Compared]) -> Result:
     result = Result("CoD at the gate, on Spark", "Concept-Driven Load Shedding (2018), figure 9")
     rows = [
         (case.name, keep, figures["volume"], *figures["error"].values(), figures["missing"]["cod"])
-        for (case, keep, _), figures in zip(RUNS, (each.figures() for each in found), strict=True)
+        for (case, keep, _), figures in zip(
+            CASES_SHARES_WINDOWS, (each.figures() for each in found), strict=True
+        )
     ]
     columns = ("data", "asked", "kept", "CoD", "oracle", "uniform", "missing")
     result.tables.append(ResultTable("Mean relative error at equal volume", columns, rows))
@@ -61,23 +64,10 @@ def _result(found: list[Compared]) -> Result:
     return result
 
 
-def session() -> SparkSession:
-    """The one that is there, or a local one."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master(os.environ.get("PENSTOCK_MASTER", "local[2]"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.log.level", "ERROR")
-        .getOrCreate()
-    )
-
-
 def through_gate(
     spark: SparkSession, stream: WindowedStream, concept: Concept, batches: int = 60
 ) -> AdmittedTuples:
-    """What the gate kept, and the weights that it stamped.
+    """Returns what the gate kept, and the weights that it stamped.
 
     The budget is the concept's own, and the latency allowed is so long that the machine's speed
     decides nothing.
@@ -100,7 +90,7 @@ def through_gate(
 
 
 def files(spark: SparkSession, stream: WindowedStream, folder: Path, batches: int) -> DataFrame:
-    """A stream whose micro-batches are the stream's batches, in order."""
+    """Returns a stream whose micro-batches are the stream's batches, in order."""
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A stream of windows in arrays: what the trials and the experiments run on."""
+"""Holds a stream of windows in arrays, which the trials and the experiments run on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from penstock.core.types import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class WindowedStream:
-    """Tuples in order of arrival. ``time`` is in seconds and ``length`` is a window's."""
+    """Holds tuples in order of arrival; ``time`` and a window's ``length`` are in seconds."""
 
     time: Floats
     group: Ints
@@ -26,10 +26,11 @@ class WindowedStream:
 
     @property
     def groups(self) -> int:
+        """Returns how many groups there are."""
         return int(self.group.max(initial=-1)) + 1
 
     def windows(self) -> Iterator[slice]:
-        """The tuples of each window that is whole, or as whole as the stream; time ascends."""
+        """Yields the tuples of each window that has some; time ascends."""
         step = self.slide or self.length
         first = np.floor(self.time[0] / step) * step
         while first <= self.time[-1]:
@@ -39,7 +40,7 @@ class WindowedStream:
             first += step
 
     def batches(self, a_window: int) -> Iterator[slice]:
-        """About so many batches a pane, of equal size, none across the end of one."""
+        """Yields about so many batches a pane, of equal size, none across its end."""
         pane = np.floor(self.time / (self.slide or self.length))
         starts = np.flatnonzero(np.diff(pane, prepend=-np.inf, append=np.inf))
         for first, end in pairwise(starts.tolist()):
@@ -49,11 +50,12 @@ class WindowedStream:
 
 @dataclass(frozen=True)
 class AdmittedTuples:
-    """What shedding left of a stream, and what each tuple that was kept stands for."""
+    """Holds what shedding left of a stream, and how many tuples each stands for."""
 
     kept: Bools
     weight: Floats
 
     @property
     def volume(self) -> float:
+        """Returns the share of tuples that was kept."""
         return float(self.kept.mean())

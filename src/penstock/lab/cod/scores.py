@@ -1,4 +1,4 @@
-"""How wrong the groups' means are; a group that is missing is wrong by 100 %."""
+"""Scores how wrong the groups' means are; a group that is missing is wrong by 100 %."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from penstock.lab.cod.recorded import AdmittedTuples, WindowedStream
 
 @dataclass(frozen=True)
 class Score:
-    """Of one window."""
+    """Scores one window."""
 
     errors: Floats
     """Relative, of each group that was there."""
@@ -20,15 +20,17 @@ class Score:
 
     @property
     def mean(self) -> float:
+        """Returns the mean error over groups."""
         return float(self.errors.mean())
 
     @property
     def volume(self) -> float:
+        """Returns the share of tuples that was kept."""
         return self.kept / self.arrived
 
 
 def score(stream: WindowedStream, sample: AdmittedTuples) -> list[Score]:
-    """Window by window: the weighted mean of each group against that of all its tuples."""
+    """Compares the weighted mean of each group of a window with that of all its tuples."""
     return [_score(stream, sample, window) for window in stream.windows()]
 
 
@@ -48,7 +50,7 @@ def _score(stream: WindowedStream, sample: AdmittedTuples, window: slice) -> Sco
 
 
 def joined_errors(stream: WindowedStream, sample: AdmittedTuples) -> list[float]:
-    """Of two streams joined on their groups: the mean error of each group's number of pairs."""
+    """Returns the mean error of each group's number of pairs, of two streams joined."""
     assert stream.source is not None
     errors, groups = [], stream.groups
     for window in stream.windows():

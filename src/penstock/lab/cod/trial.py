@@ -19,26 +19,28 @@ QUERY, SOURCE = "q", "s"
 def one_pass(
     stream: WindowedStream, concept: Concept, seed: int = 0, batches: int = 60, values: int = 2000
 ) -> AdmittedTuples:
-    """Event-time windows, about so many batches a pane; a sample of values where one is asked."""
+    """Sheds a stream in event-time windows, with about so many batches a pane."""
     settings = Settings(policy=get("balance-sic"), terms={QUERY: QueryTerms(concept=concept)})
     steps = _Steps(Controller(settings, windows=ConceptWindows()))
     return _through(stream, steps.plan, steps.hear, seed, batches, values if concept.value else 0)
 
 
 class _Steps:
-    """The controller's state between batches."""
+    """Keeps the controller's state between batches."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
         self.state, self.heard = State(), list[Batch]()
 
     def plan(self, number: int, size: int) -> Plan:
+        """Returns the plan for a batch."""
         report = Report(float(number), tuple(self.heard), Upcoming("job", 1.0, size))
         self.state, plan = self.controller.step(self.state, report)
         self.heard = []
         return plan
 
     def hear(self, batch: Batch) -> None:
+        """Tells the controller how a batch went."""
         self.heard = [batch]
 
 
@@ -57,16 +59,16 @@ def _through(
         group = stratum[batch]
         given = plan(number, group.size)
         rate = _rates(given, strata)[group]
-        kept[batch] = lucky = rng.random(group.size) < rate
+        kept[batch] = passes = rng.random(group.size) < rate
         weight[batch] = 1.0 / rate
         arrived = np.bincount(group, minlength=len(strata))
-        admitted = np.bincount(group[lucky], minlength=len(strata))
+        admitted = np.bincount(group[passes], minlength=len(strata))
         counts = {
             strata[g]: Count(int(arrived[g]), int(admitted[g]))
             for g in np.flatnonzero(arrived).tolist()
         }
         sample: dict[Stratum, list[float]] = {}
-        for g, x in zip(group[lucky][:values], stream.value[batch][lucky][:values], strict=True):
+        for g, x in zip(group[passes][:values], stream.value[batch][passes][:values], strict=True):
             sample.setdefault(strata[g], []).append(float(x))
         clock = float(stream.time[batch.stop - 1])
         thinned = dict(zip(given.strata, given.rates.tolist(), strict=True))
@@ -86,7 +88,7 @@ def _through(
 
 
 def _strata(stream: WindowedStream) -> tuple[list[Stratum], Ints]:
-    """All there are, and which one each tuple belongs to."""
+    """Returns all strata, and which one each tuple belongs to."""
     if stream.source is None:
         return [Stratum(QUERY, SOURCE, str(g)) for g in range(stream.groups)], stream.group
     sources = int(stream.source.max()) + 1

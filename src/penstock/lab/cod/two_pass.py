@@ -13,7 +13,7 @@ from penstock.windows.sampling import shed
 
 
 def oracle(stream: WindowedStream, budgets: Ints, rng: np.random.Generator) -> AdmittedTuples:
-    """Equal quotas in each (tumbling) window, as many tuples as its budget says."""
+    """Keeps equal quotas in each tumbling window, as many tuples as its budget says."""
     kept = np.zeros(len(stream), dtype=np.bool_)
     weight = np.ones(len(stream))
     for window, budget in zip(stream.windows(), budgets.tolist(), strict=True):
@@ -26,7 +26,7 @@ def oracle(stream: WindowedStream, budgets: Ints, rng: np.random.Generator) -> A
 
 
 def uniform(stream: WindowedStream, budgets: Ints, rng: np.random.Generator) -> AdmittedTuples:
-    """The same chance for every tuple of a window."""
+    """Keeps every tuple of a window with the same chance."""
     kept = np.zeros(len(stream), dtype=np.bool_)
     weight = np.ones(len(stream))
     for window, budget in zip(stream.windows(), budgets.tolist(), strict=True):
@@ -37,7 +37,7 @@ def uniform(stream: WindowedStream, budgets: Ints, rng: np.random.Generator) -> 
 
 
 def as_before(stream: WindowedStream, share: float, rng: np.random.Generator) -> AdmittedTuples:
-    """Quotas by the frequencies of the window before: what drift defeats.
+    """Keeps quotas by the frequencies of the window before, which drift defeats.
 
     A group that was not in it gets the share that all get; its first window has nothing to go by.
     """

@@ -1,4 +1,4 @@
-"""How long a window takes in the window processor, shed in three ways (figures 7 and 8)."""
+"""Measures how long a window takes in the window processor, shed in three ways."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -8,34 +8,33 @@ import numpy as np
 import pandas as pd
 
 from penstock.lab.cod.recorded import WindowedStream
-from penstock.spark.window_processor import Manager
+from penstock.spark.window_processor import WindowProcessor
 from penstock.windows.buffer import Buffer
 from penstock.windows.sampling import shedder
 
-SHARE = 0.03
-CHUNKS = 10
-"""A window's tuples come in so many batches."""
-TIMES = 5
-"""Each window is processed so often, and the quickest counts: others use the machine too."""
-WAYS = ("none", "uniform", "concept")
+KEPT_SHARE = 0.03
+BATCHES_PER_WINDOW = 10
+REPETITIONS = 5
+"""How often a window is processed; the quickest counts, since other programs run, too."""
+SHEDDING_WAYS = ("none", "uniform", "concept")
 
 
 def middle(rows: pd.DataFrame) -> Mapping[str, Any]:
-    """A user's own median, in plain Python."""
+    """Is a user's own median, in plain Python."""
     return {"middle": float(median(rows["x"].tolist()))}
 
 
 def latencies(stream: WindowedStream, windows: int, shards: int = 1) -> dict[str, list[float]]:
-    """Milliseconds of each window by way of shedding; with shards, of the slowest one."""
-    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    """Returns milliseconds of each window by way of shedding; of the slowest shard."""
+    found: dict[str, list[float]] = {way: [] for way in SHEDDING_WAYS}
     for window in list(stream.windows())[:windows]:
         buffers = [_buffer(stream, window, shard, shards) for shard in range(shards)]
-        best = {way: [np.inf] * shards for way in WAYS}
-        for _ in range(TIMES):  # in turn, so that a disturbance hits all alike
-            for way in WAYS:
+        best = {way: [np.inf] * shards for way in SHEDDING_WAYS}
+        for _ in range(REPETITIONS):  # in turn, so that a disturbance hits all alike
+            for way in SHEDDING_WAYS:
                 for shard, buffer in enumerate(buffers):
                     best[way][shard] = min(best[way][shard], _millis(stream, buffer, way))
-        for way in WAYS:
+        for way in SHEDDING_WAYS:
             found[way].append(max(best[way]))
     return found
 
@@ -44,7 +43,7 @@ def _buffer(stream: WindowedStream, window: slice, shard: int, shards: int) -> B
     buffer = Buffer(stream.length, stream.length)
     places = np.arange(window.start, window.stop)
     places = places[stream.group[places] % shards == shard]
-    for number, part in enumerate(np.array_split(places, CHUNKS)):
+    for number, part in enumerate(np.array_split(places, BATCHES_PER_WINDOW)):
         time = np.zeros(part.size)
         columns = {"x": stream.value[part], "t": stream.time[part]}
         buffer = buffer.add(time, stream.group[part].astype(np.str_), columns, (shard, number))
@@ -53,6 +52,8 @@ def _buffer(stream: WindowedStream, window: slice, shard: int, shards: int) -> B
 
 def _millis(stream: WindowedStream, buffer: Buffer, way: str) -> float:
     length, columns = stream.length, ("x", "t")
-    manager = Manager(middle, shedder(way, SHARE), length, length, None, columns, ("middle",))
-    result = manager.process(buffer, stream.length)
+    processor = WindowProcessor(
+        middle, shedder(way, KEPT_SHARE), length, length, None, columns, ("middle",)
+    )
+    result = processor.process(buffer, stream.length)
     return float(result["millis"].iloc[0]) if len(result) else 0.0

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
     SeededRuns,
     StudyScale,
@@ -23,10 +23,13 @@ BASE_OVERLOAD = 0.9
 
 
 class DisspScale:
+    """Reproduces the thesis' scalability in nodes and queries."""
+
     name: ClassVar[str] = "dissp-scale"
     about: ClassVar[str] = "more nodes, more queries, and the trade-off of cost against quality"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates growing federations."""
         scale = StudyScale.of(effort)
         zipf: dict[str, Any] = {"placement": "zipf", "duration": scale.duration}
         nodes = federation(scale.many(300, 45), sites=scale.sites(18), overload=3.0, **zipf)

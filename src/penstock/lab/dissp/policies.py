@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import RunSummary, SeededRuns, StudyScale, federation, sweep
 from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
@@ -44,10 +44,13 @@ FIGURES = {
 
 
 class DisspPolicies:
+    """Compares the thesis' policies over its workloads."""
+
     name: ClassVar[str] = "dissp-policies"
     about: ClassVar[str] = "fair against random shedding: mean, IQR, std, Q0.95 - Q0.05"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates each workload under each policy."""
         scale = StudyScale.of(effort)
         wanted = [(w, policy) for w in scale.some(list(WORKLOADS)) for policy in POLICIES]
         found = sweep(wanted, lambda point: _scenario(scale, *point), scale, say)

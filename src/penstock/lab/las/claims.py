@@ -4,10 +4,11 @@ import numpy as np
 
 from penstock.lab.las.measure import FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
-from penstock.lab.report import Result, ResultTable
+from penstock.lab.result import Result, ResultTable
 
 
 def add(result: Result, scale: FigureScale) -> None:
+    """Adds what the paper claims of its default setting."""
     setting = Setting()
     tau = setting.threshold
     found = measured(setting, scale.associations, scale)

@@ -15,9 +15,9 @@ dropped that does not wait for 2 τ.
 
 Where a threshold is far below the cost of one tuple, or estimates are far off, that is not enough.
 So the *excess* over the threshold is added up, too, with what the operator tells of it; while it is
-above ``OVERDRAFT · τ``, nothing is kept that would wait longer than τ, and at twice that nothing
-that would wait at all; and L does not rise, or the short waits of that time would let the dear ones
-in. What is above is forgiven: after an abrupt change the past cannot be made good.
+above ``OVERDRAFT_TUPLES · τ``, nothing is kept that would wait longer than τ, and at twice that
+nothing that would wait at all; and L does not rise, or the short waits of that time would let the
+dear ones in. What is above is forgiven: after an abrupt change the past cannot be made good.
 
 What it foresees is kept true by three changes to LAS' protocol:
 
@@ -48,28 +48,29 @@ from penstock.lab.las.operator import Operator
 from penstock.lab.las.ranges import at_least
 from penstock.lab.las.shedder import correction
 
-SYNC = 2
-"""Tuples from one request to the next."""
-PACE = 0.02
+TUPLES_PER_REQUEST = 2
+"""How many tuples are kept from one request to the next."""
+LIMIT_STEP_SHARE = 0.02
 """g: how far a tuple moves the limit. From 0.05 on the loop of limit and queue begins to swing."""
-LOWEST = 0.7
+LOWEST_LIMIT_IN_THRESHOLDS = 0.7
 """L_min, in thresholds."""
-OVERDRAFT = 64
-"""Tuples' worth of the threshold by which the sum of waits may be above what it should be."""
-TRUST = 0.1
-"""How much of a reply's surprise goes into the scale, in log."""
-MOST = log(2.0)
-"""No reply's surprise is taken for more, in log."""
-CLEAR = 3.0
-"""A surprise is clear where it is more than this over √tuples, in log: six times what the luck of
-single tuples makes of it where these differ by half. Then it counts as if it had come in replies of
-``SYNC`` tuples. Without it costs that rise threefold make a queue of 80 τ, with it of 2 τ."""
-LEAST = 1e-6
-"""Of the work that was estimated; nothing at all has no logarithm."""
-FADE = 0.5
+OVERDRAFT_TUPLES = 64
+"""The sum of waits may be above what it should be by this many thresholds."""
+SURPRISE_TRUST_SHARE = 0.1
+"""The share of a reply's surprise, in log, that goes into the scale."""
+MOST_SURPRISE_LOG = log(2.0)
+"""A reply's surprise never counts for more than this, in log."""
+CLEAR_SURPRISE_LOG = 3.0
+"""A surprise is clear where it is more than this over √tuples, in log: six times what chance makes
+of it where single tuples differ by half. Then it counts as if it had come in replies of
+``TUPLES_PER_REQUEST`` tuples. Without it costs that rise threefold make a queue of 80 τ, with it of
+2 τ."""
+LEAST_WORK_SHARE = 1e-6
+"""Work counts as at least this share of what was estimated, since 0 has no logarithm."""
+FADED_SHARE = 0.5
 """What is left of the matrices after each N tuples."""
-RECENT = 64
-"""The last tuples, by which matrices say how far they lag behind."""
+RECENT_TUPLES = 64
+"""The number of last tuples that show how far the matrices lag behind."""
 
 
 class FadingOperator(Operator):
@@ -77,17 +78,20 @@ class FadingOperator(Operator):
 
     def __init__(self, sketch: Sketch, window: int = 1024, tolerance: float = 0.05) -> None:
         super().__init__(sketch, window, tolerance)
-        self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self.recent: deque[tuple[int, float]] = deque(maxlen=RECENT_TUPLES)
 
     def noticed(self, keys: Sequence[int], costs: Sequence[float]) -> None:
-        self.recent.extend(zip(keys[-RECENT:], costs[-RECENT:], strict=True))
+        """Remembers the last tuples."""
+        self.recent.extend(zip(keys[-RECENT_TUPLES:], costs[-RECENT_TUPLES:], strict=True))
 
     def look(self) -> list[Message]:
+        """Sends the matrices after every N tuples."""
         return [self.send()]
 
     def send(self) -> Matrices:
+        """Returns the matrices, and forgets half of them."""
         message = Matrices(self.sketch.copy(), self._lag())
-        self.sketch.fade(FADE)
+        self.sketch.fade(FADED_SHARE)
         return message
 
     def _lag(self) -> float:
@@ -97,6 +101,8 @@ class FadingOperator(Operator):
 
 
 class DearestFirst:
+    """Sheds the tuples for which others would wait longest; see the module."""
+
     def __init__(self, threshold: float, warm: Sketch | None = None) -> None:
         self.threshold = at_least(0.0, "threshold", threshold)
         self.total = 0.0
@@ -126,25 +132,27 @@ class DearestFirst:
         """The reply under way says nothing about the sketch in force."""
 
     def cost(self, key: int) -> float:
+        """Returns ŵ, what a tuple will cost."""
         return self._said(key) * self.scale
 
     def _said(self, key: int) -> float:
         return self.mean if self.sketch is None else self.sketch.cost(key)
 
-    def toll(self, cost: float) -> float:
-        """κ · ŵ: the time that others wait for a tuple of this cost."""
+    def delay_of_others(self, cost: float) -> float:
+        """Returns κ · ŵ, the time that others wait for a tuple of this cost."""
         mean = self.mean * self.scale
         return TUPLES_BEHIND_FACTOR * self.threshold * (cost / mean) if mean > 0.0 else 0.0
 
     def sheds(self, key: int, now: float) -> bool:
+        """Says whether a tuple is dropped, and takes note of it if not."""
         start, said = max(self.total, now), self._said(key)
         cost = said * self.scale
-        wait, toll = start - now, self.toll(cost)
-        if wait + toll > self.limit or self._overdrawn(wait):
+        wait, delay = start - now, self.delay_of_others(cost)
+        if wait + delay > self.limit or self._overdrawn(wait):
             if wait == 0.0:  # the operator is idle, and still this one was too dear
-                self.limit += PACE * (self.threshold + toll)
+                self.limit += LIMIT_STEP_SHARE * (self.threshold + delay)
             return True
-        step = PACE * (AIMED_SHARE_OF_THRESHOLD * self.threshold - wait)
+        step = LIMIT_STEP_SHARE * (AIMED_SHARE_OF_THRESHOLD * self.threshold - wait)
         self._move(min(step, 0.0) if self._owes() else step)
         self._owe(wait - AIMED_SHARE_OF_THRESHOLD * self.threshold)
         self.idle += start - self.total
@@ -155,30 +163,33 @@ class DearestFirst:
         return False
 
     def _owes(self) -> bool:
-        return self.excess > OVERDRAFT * self.threshold
+        return self.excess > OVERDRAFT_TUPLES * self.threshold
 
     def _overdrawn(self, wait: float) -> bool:
         if not self._owes():
             return False
-        share = self.excess / (OVERDRAFT * self.threshold)
+        share = self.excess / (OVERDRAFT_TUPLES * self.threshold)
         return wait > AIMED_SHARE_OF_THRESHOLD * self.threshold * (2.0 - share)
 
     def _highest(self) -> float:
         return self.threshold * (2.0 + TUPLES_BEHIND_FACTOR * self.spread)
 
     def _move(self, by: float) -> None:
-        self.limit = max(min(self.limit + by, self._highest()), LOWEST * self.threshold)
+        self.limit = max(
+            min(self.limit + by, self._highest()), LOWEST_LIMIT_IN_THRESHOLDS * self.threshold
+        )
 
     def _owe(self, more: float) -> None:
-        most = 2 * OVERDRAFT * self.threshold
-        self.excess = max(min(self.excess + more, most), -self._highest() / PACE)
+        most = 2 * OVERDRAFT_TUPLES * self.threshold
+        self.excess = max(min(self.excess + more, most), -self._highest() / LIMIT_STEP_SHARE)
 
     def _learn(self, sketch: Sketch, scale: float = 1.0) -> None:
         self.sketch, self.scale = sketch, scale
         self.mean, self.spread = sketch.mean, sketch.spread
 
     def request(self) -> Request | None:
-        if self.since < SYNC or self.waiting:
+        """Returns a request for the operator's skew, if one is due."""
+        if self.since < TUPLES_PER_REQUEST or self.waiting:
             return None
         request = Request(self.total, self.work if self.clean else 0.0, self.wait)
         self.since, self.work, self.wait, self.idle = 0, 0.0, 0.0, 0.0
@@ -186,6 +197,7 @@ class DearestFirst:
         return request
 
     def receive(self, message: Message) -> None:
+        """Learns from matrices or a reply."""
         if isinstance(message, Matrices):
             open_to_all = self.limit >= self._highest()
             self._learn(message.sketch, message.scale)
@@ -194,16 +206,22 @@ class DearestFirst:
             self.clean, self.void = False, self.waiting
             return
         self.total += correction(message.skew, self.idle)
-        self._move(-PACE * message.late)
+        self._move(-LIMIT_STEP_SHARE * message.late)
         self._owe(message.late)
         if self.sketch is None:
             self.mean = message.work / max(message.tuples, 1)
         elif message.estimated > 0.0 and not self.void:
             expected = message.estimated * self.scale
-            self._be_surprised(log(max(message.work / expected, LEAST)), message.tuples)
+            self._be_surprised(log(max(message.work / expected, LEAST_WORK_SHARE)), message.tuples)
         self.waiting = self.void = False
 
     def _be_surprised(self, surprise: float, tuples: int) -> None:
-        replies = tuples / SYNC if abs(surprise) * sqrt(tuples) > CLEAR else 1.0
-        most = MOST * replies
-        self.scale *= exp(max(min(surprise, most), -most) * (1.0 - (1.0 - TRUST) ** replies))
+        replies = (
+            tuples / TUPLES_PER_REQUEST
+            if abs(surprise) * sqrt(tuples) > CLEAR_SURPRISE_LOG
+            else 1.0
+        )
+        most = MOST_SURPRISE_LOG * replies
+        self.scale *= exp(
+            max(min(surprise, most), -most) * (1.0 - (1.0 - SURPRISE_TRUST_SHARE) ** replies)
+        )

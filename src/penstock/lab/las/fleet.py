@@ -1,7 +1,7 @@
-"""Many runs at once: all of them advance together, one numpy step a tuple.
+"""Simulates many runs at once: all of them advance together, one numpy step a tuple.
 
-``simulate.simulate`` says what a run is; this says the same for hundreds of runs in the time that
-it takes for two or three. The tests compare the two, decision by decision.
+``tests.reference.las_simulation`` says what a run is; this says the same for hundreds of runs in
+the time that it takes for two or three. The tests compare the two, decision by decision.
 """
 
 from dataclasses import dataclass
@@ -15,22 +15,25 @@ from penstock.lab.las.streams import Items, ParallelRuns, StreamPhase
 
 
 class FleetShedder(Protocol):
-    """The shedders of all runs, and what their operators do on the way."""
+    """Is the shedders of all runs, and what their operators do on the way."""
 
     def begin(self, number: int, phase: StreamPhase) -> None:
-        """From tuple ``number`` on, this phase is in force."""
+        """Begins a phase that is in force from tuple ``number`` on."""
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
-        """Which runs keep their tuple. Only Full Knowledge may look at ``costs``."""
+        """Returns which runs keep their tuple; only Full Knowledge may look at ``costs``."""
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
-        """How long those that were kept wait (0 for the others), what they cost, and when they
-        will be done."""
+        """Takes note of tuples that were kept.
+
+        It gets how long they wait (0 for those that were dropped), what they cost, and when they
+        will be done.
+        """
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Sums over jumping windows, a row a window and a column a run."""
+    """Holds sums over jumping windows, a row a window and a column a run."""
 
     waits: Floats
     kept: Floats
@@ -40,24 +43,24 @@ class Outcomes:
 
     @property
     def latency(self) -> Floats:
-        """Q̄ of each run."""
+        """Returns Q̄ of each run."""
         return np.asarray(self.waits.sum(axis=0) / np.maximum(self.kept.sum(axis=0), 1))
 
     @property
     def dropped(self) -> Floats:
-        """d of each run."""
+        """Returns d of each run."""
         return np.asarray(self.kept.shape[0] * self.window - self.kept.sum(axis=0))
 
     @property
     def dropped_share(self) -> Floats:
-        """α of each run."""
+        """Returns α of each run."""
         return np.asarray(self.dropped / (self.kept.shape[0] * self.window))
 
 
 def simulate_fleet(
     runs: ParallelRuns, shedder: FleetShedder, window: int | None = None
 ) -> Outcomes:
-    """All runs from beginning to end; ``window`` is a part of them that goes into the whole."""
+    """Simulates all runs from beginning to end; ``window`` divides their length."""
     tuples, width = runs.items.shape
     window = window or tuples
     if tuples % window:
@@ -90,25 +93,28 @@ def simulate_fleet(
 
 
 class BaseLineFleet:
+    """Drops a fixed share of every run at random."""
+
     def __init__(self, runs: ParallelRuns) -> None:
         size = runs.items.shape[0]
-        luck = {seed: np.random.default_rng(seed).random(size) for seed in set(runs.seed.tolist())}
+        draws = {seed: np.random.default_rng(seed).random(size) for seed in set(runs.seed.tolist())}
         pairs = zip(runs.seed.tolist(), runs.share.tolist(), strict=True)
-        self._keeps = np.stack([luck[seed] >= share for seed, share in pairs], axis=1)
+        self._keeps = np.stack([draws[seed] >= share for seed, share in pairs], axis=1)
 
     def begin(self, number: int, phase: StreamPhase) -> None:
-        pass
+        """Does nothing, since phases change nothing for Base Line."""
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        """Returns which runs keep their tuple."""
         del now, items, costs
         return np.asarray(self._keeps[number])
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
-        pass
+        """Does nothing, since Base Line learns nothing."""
 
 
 class ForesightFleet:
-    """Ĉ and AVG(τ) of every run. As it stands, Full Knowledge."""
+    """Foresees Ĉ and keeps AVG(τ) in every run; as it stands, it is Full Knowledge."""
 
     def __init__(self, runs: ParallelRuns) -> None:
         self.threshold = runs.threshold
@@ -116,13 +122,15 @@ class ForesightFleet:
         self.idle = np.zeros(runs.width)
 
     def begin(self, number: int, phase: StreamPhase) -> None:
-        pass
+        """Does nothing, since costs are told with each tuple."""
 
     def estimates(self, items: Items, costs: Floats) -> Floats:
+        """Returns what tuples will cost."""
         del items
         return costs
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        """Returns which runs keep their tuple."""
         del number
         start = np.maximum(self.total, now)
         wait = start - now
@@ -134,17 +142,20 @@ class ForesightFleet:
         return np.asarray(keeps)
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
-        pass
+        """Does nothing, since costs are known from the start."""
 
 
 FullKnowledgeFleet = ForesightFleet
 
 
 class StrawManFleet(ForesightFleet):
+    """Takes every tuple for an average one."""
+
     def __init__(self, runs: ParallelRuns) -> None:
         super().__init__(runs)
         self.mean = runs.mean
 
     def estimates(self, items: Items, costs: Floats) -> Floats:
+        """Returns the mean cost of each run."""
         del items, costs
         return self.mean

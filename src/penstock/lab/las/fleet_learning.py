@@ -1,4 +1,4 @@
-"""The shedders that learn, LAS and Dearest First, for many runs at once.
+"""Simulates the shedders that learn, LAS and Dearest First, for many runs at once.
 
 Matrices are rare, so each run has a real ``Operator``, which gets its tuples a window at a time;
 the decisions and the synchronisation are vectors over the runs.
@@ -18,14 +18,16 @@ from penstock.lab.las.messages import Matrices
 from penstock.lab.las.operator import Operator
 from penstock.lab.las.streams import Items, ParallelRuns, StreamPhase
 
-WINDOW = 1024
-DOUBT = 0.1
+WINDOW_TUPLES = 1024
+SKETCH_FAILURE_CHANCE = 0.1
 
 
 class Learners:
-    """The operators of all runs, and what the shedders know from their matrices."""
+    """Has the operators of all runs, and what the shedders know from their matrices."""
 
-    def __init__(self, runs: ParallelRuns, kind: type[Operator], window: int = WINDOW) -> None:
+    def __init__(
+        self, runs: ParallelRuns, kind: type[Operator], window: int = WINDOW_TUPLES
+    ) -> None:
         self.items, self.window = runs.items, window
         self.costs = runs.phases[0].costs
         width, universe = runs.width, self.costs.shape[1]
@@ -33,7 +35,7 @@ class Learners:
         self.cells: list[Ints] = []
         self.operators: list[Operator] = []
         for seed, error in zip(runs.seed.tolist(), runs.error.tolist(), strict=True):
-            sketch = Sketch(error, DOUBT, seed)
+            sketch = Sketch(error, SKETCH_FAILURE_CHANCE, seed)
             if (seed, error) not in cells:
                 cells[seed, error] = sketch.hashes.cells(np.arange(universe, dtype=np.uint64))
             self.cells.append(cells[seed, error])
@@ -65,12 +67,13 @@ class Learners:
         self.mean[run], self.spread[run], self.lag[run] = sketch.mean, sketch.spread, told.scale
 
     def begin(self, number: int, phase: StreamPhase) -> None:
+        """Begins a phase of other costs."""
         for run in range(len(self.operators)):
             self._flush(run, number)
         self.costs = phase.costs
 
     def received(self, now: Floats) -> Bools | None:
-        """Which runs get new matrices at this time; None where none does."""
+        """Returns which runs get new matrices at this time; None where none does."""
         ready = self.due <= now
         if not ready.any():
             return None
@@ -84,9 +87,11 @@ class Learners:
         return np.asarray(ready)
 
     def asked(self, items: Items) -> Floats:
+        """Returns the estimated costs of items."""
         return np.asarray(self.estimates.reshape(-1)[self.base + items])
 
     def executed(self, number: int, kept: Bools, done: Floats) -> None:
+        """Counts tuples that were kept, and sends matrices that are due."""
         self.log[number] = kept
         self.left -= kept
         if self.left.min() > 0:
@@ -104,18 +109,18 @@ class Learners:
         items = self.items[since, run][self.log[since, run]]
         operator, costs = self.operators[run], self.costs[run][items]
         operator.sketch.update_at(self.cells[run][:, items], costs)
-        operator.noticed(items[-df.RECENT :].tolist(), costs[-df.RECENT :].tolist())
+        operator.noticed(items[-df.RECENT_TUPLES :].tolist(), costs[-df.RECENT_TUPLES :].tolist())
         self.flushed[run] = until
 
 
 def warmed(operator: Operator, items: Items, costs: Floats) -> Matrices:
-    """What an operator sends after these tuples; it goes on from there."""
+    """Returns what an operator sends after these tuples; it goes on from there."""
     operator.sketch.update(items.astype(np.uint64), costs[items])
     return operator.send()
 
 
 class Synchronisation:
-    """One request at a time under way from each shedder, and what came back."""
+    """Keeps one request at a time under way from each shedder, and what came back."""
 
     def __init__(self, width: int) -> None:
         self.waiting = np.zeros(width, dtype=bool)
@@ -123,15 +128,17 @@ class Synchronisation:
         self.skew = np.zeros(width)
 
     def send(self, which: Bools, total: Floats, done: Floats) -> None:
+        """Sends requests from these runs."""
         self.waiting |= which
         self.due = np.where(which, done, self.due)
         self.skew = np.where(which, done - total, self.skew)
 
     def corrections(self, idle: Floats) -> Floats:
-        """See ``shedder.correction``."""
+        """Returns what ``shedder.correction`` does, for all runs."""
         return np.where(idle <= 0.0, self.skew, np.maximum(self.skew - idle, 0.0))
 
     def received(self, now: Floats) -> Bools | None:
+        """Returns which runs get a reply at this time."""
         ready = self.due <= now
         if not ready.any():
             return None
@@ -141,9 +148,9 @@ class Synchronisation:
 
 
 class LoadAwareFleet(ForesightFleet):
-    """``shedder.LoadAware`` with ``operator.Operator``."""
+    """Is ``shedder.LoadAware`` with ``operator.Operator``."""
 
-    def __init__(self, runs: ParallelRuns, window: int = WINDOW) -> None:
+    def __init__(self, runs: ParallelRuns, window: int = WINDOW_TUPLES) -> None:
         super().__init__(runs)
         self.learners = Learners(runs, Operator, window)
         self.sync = Synchronisation(runs.width)
@@ -151,13 +158,16 @@ class LoadAwareFleet(ForesightFleet):
         self.to_send = np.zeros(runs.width, dtype=bool)
 
     def begin(self, number: int, phase: StreamPhase) -> None:
+        """Begins a phase of other costs."""
         self.learners.begin(number, phase)
 
     def estimates(self, items: Items, costs: Floats) -> Floats:
+        """Returns what tuples will cost by the matrices."""
         del costs
         return self.learners.asked(items) * self.caution
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        """Returns which runs keep their tuple."""
         news = self.learners.received(now)
         if news is not None:
             self.to_send |= news
@@ -176,6 +186,7 @@ class LoadAwareFleet(ForesightFleet):
         return np.asarray(keeps | ~known)
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
+        """Tells operators and requests what was kept."""
         del wait, costs
         if self.to_send.any():
             asking = self.to_send & kept & ~self.sync.waiting
@@ -186,9 +197,9 @@ class LoadAwareFleet(ForesightFleet):
 
 
 class DearestFirstFleet:
-    """``dearest_first.DearestFirst`` with its ``FadingOperator``."""
+    """Is ``dearest_first.DearestFirst`` with its ``FadingOperator``."""
 
-    def __init__(self, runs: ParallelRuns, window: int = WINDOW) -> None:
+    def __init__(self, runs: ParallelRuns, window: int = WINDOW_TUPLES) -> None:
         self.learners = Learners(runs, df.FadingOperator, window)
         self.sync = Synchronisation(runs.width)
         self.threshold = runs.threshold
@@ -202,19 +213,23 @@ class DearestFirstFleet:
         self.clean, self.void = np.ones(runs.width, dtype=bool), np.zeros(runs.width, dtype=bool)
 
     def begin(self, number: int, phase: StreamPhase) -> None:
+        """Begins a phase of other costs."""
         self.learners.begin(number, phase)
 
     def keeps(self, number: int, now: Floats, items: Items, costs: Floats) -> Bools:
+        """Returns which runs keep their tuple."""
         del number, costs
         self._receive(now)
         known = self.learners.known
         said = np.where(known, self.learners.asked(items), self.mean)
         cost = said * self.scale
         start = np.maximum(self.total, now)
-        wait, toll = start - now, self._toll(cost)
-        keeps = (wait + toll <= self.limit) & ~self._overdrawn(wait)
-        idle = self.limit + df.PACE * (self.threshold + toll) * ((wait == 0.0) & ~keeps)
-        step = df.PACE * (AIMED_SHARE_OF_THRESHOLD * self.threshold - wait)
+        wait, delay = start - now, self._delay_of_others(cost)
+        keeps = (wait + delay <= self.limit) & ~self._overdrawn(wait)
+        idle = self.limit + df.LIMIT_STEP_SHARE * (self.threshold + delay) * (
+            (wait == 0.0) & ~keeps
+        )
+        step = df.LIMIT_STEP_SHARE * (AIMED_SHARE_OF_THRESHOLD * self.threshold - wait)
         step = np.where(self._owes(), np.minimum(step, 0.0), step)
         self.limit = np.where(keeps, self._between(self.limit + step), idle)
         owed = self._owed(wait - AIMED_SHARE_OF_THRESHOLD * self.threshold)
@@ -227,14 +242,14 @@ class DearestFirstFleet:
         return np.asarray(keeps)
 
     def _owes(self) -> Bools:
-        return np.asarray(self.excess > df.OVERDRAFT * self.threshold)
+        return np.asarray(self.excess > df.OVERDRAFT_TUPLES * self.threshold)
 
     def _overdrawn(self, wait: Floats) -> Bools:
-        most = df.OVERDRAFT * self.threshold
+        most = df.OVERDRAFT_TUPLES * self.threshold
         share = np.divide(self.excess, most, out=np.zeros_like(most), where=most > 0.0)
         return self._owes() & (wait > AIMED_SHARE_OF_THRESHOLD * self.threshold * (2.0 - share))
 
-    def _toll(self, cost: Floats) -> Floats:
+    def _delay_of_others(self, cost: Floats) -> Floats:
         mean = np.where(self.learners.known, self.learners.mean, self.mean) * self.scale
         relative = np.divide(cost, mean, out=np.zeros_like(cost), where=mean > 0.0)
         return np.asarray(TUPLES_BEHIND_FACTOR * self.threshold * relative)
@@ -243,17 +258,22 @@ class DearestFirstFleet:
         return np.asarray(self.threshold * (2.0 + TUPLES_BEHIND_FACTOR * self.learners.spread))
 
     def _between(self, limit: Floats) -> Floats:
-        return np.maximum(np.minimum(limit, self._highest()), df.LOWEST * self.threshold)
+        return np.maximum(
+            np.minimum(limit, self._highest()), df.LOWEST_LIMIT_IN_THRESHOLDS * self.threshold
+        )
 
     def _owed(self, more: Floats) -> Floats:
-        most = 2 * df.OVERDRAFT * self.threshold
-        return np.maximum(np.minimum(self.excess + more, most), -self._highest() / df.PACE)
+        most = 2 * df.OVERDRAFT_TUPLES * self.threshold
+        return np.maximum(
+            np.minimum(self.excess + more, most), -self._highest() / df.LIMIT_STEP_SHARE
+        )
 
     def executed(self, number: int, kept: Bools, wait: Floats, costs: Floats, done: Floats) -> None:
+        """Tells operators and requests what was kept."""
         self.done_work += costs * kept
         self.done_wait += wait
         self.done_tuples += kept
-        asking = kept & (self.since >= df.SYNC) & ~self.sync.waiting
+        asking = kept & (self.since >= df.TUPLES_PER_REQUEST) & ~self.sync.waiting
         if asking.any():
             self.sync.send(asking, self.total, done)
             self.told_estimate[asking] = (self.work * self.clean)[asking]
@@ -284,21 +304,25 @@ class DearestFirstFleet:
     def _replied(self, replies: Bools) -> None:
         self.total[replies] += self.sync.corrections(self.idle)[replies]
         self.excess = np.where(replies, self._owed(self.told_late), self.excess)
-        moved = self.limit - df.PACE * self.told_late
+        moved = self.limit - df.LIMIT_STEP_SHARE * self.told_late
         self.limit = np.where(replies, self._between(moved), self.limit)
         blind = replies & ~self.learners.known
         self.mean[blind] = self.told_work[blind] / self.told_tuples[blind]
         telling = replies & self.learners.known & ~self.void & (self.told_estimate > 0.0)
         if telling.any():
             ratio = self.told_work[telling] / (self.told_estimate * self.scale)[telling]
-            factor = _scaled_by(np.log(np.maximum(ratio, df.LEAST)), self.told_tuples[telling])
+            factor = _scaled_by(
+                np.log(np.maximum(ratio, df.LEAST_WORK_SHARE)), self.told_tuples[telling]
+            )
             self.scale[telling] *= factor
         self.void &= ~replies
 
 
 def _scaled_by(surprise: Floats, tuples: Floats) -> Floats:
-    """See ``DearestFirst._be_surprised``."""
-    clear = np.abs(surprise) * np.sqrt(tuples) > df.CLEAR
-    replies = np.where(clear, tuples / df.SYNC, 1.0)
-    most = df.MOST * replies
-    return np.exp(np.clip(surprise, -most, most) * (1.0 - (1.0 - df.TRUST) ** replies))
+    """Returns the factors of ``DearestFirst._be_surprised``."""
+    clear = np.abs(surprise) * np.sqrt(tuples) > df.CLEAR_SURPRISE_LOG
+    replies = np.where(clear, tuples / df.TUPLES_PER_REQUEST, 1.0)
+    most = df.MOST_SURPRISE_LOG * replies
+    return np.exp(
+        np.clip(surprise, -most, most) * (1.0 - (1.0 - df.SURPRISE_TRUST_SHARE) ** replies)
+    )

@@ -4,14 +4,17 @@ from typing import ClassVar
 
 from penstock.lab.las import claims, phases, sweeps, theorem
 from penstock.lab.las.measure import FigureScale
-from penstock.lab.report import Result, Say
+from penstock.lab.result import Result, Say
 
 
 class LoadAwareShedding:
+    """Reproduces the figures of LAS, with Dearest First beside it."""
+
     name: ClassVar[str] = "las"
     about: ClassVar[str] = "load that depends on the content: figures 4 to 9, theorem 4.2"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates all figures."""
         scale = FigureScale.of(effort)
         result = Result(
             title="Load-aware shedding",

@@ -15,7 +15,7 @@ from penstock.lab.las.fleet import (
     simulate_fleet,
 )
 from penstock.lab.las.fleet_learning import DearestFirstFleet, LoadAwareFleet
-from penstock.lab.las.streams import TUPLES, ParallelRuns, Setting, runs
+from penstock.lab.las.streams import STREAM_TUPLES, ParallelRuns, Setting, runs
 
 FLEETS: dict[str, Callable[[ParallelRuns], FleetShedder]] = {
     "Base Line": BaseLineFleet,
@@ -28,7 +28,7 @@ FLEETS: dict[str, Callable[[ParallelRuns], FleetShedder]] = {
 
 @dataclass(frozen=True)
 class FigureScale:
-    """How much is run at an effort; 1 takes about ten minutes on one core."""
+    """Says how much is run at an effort; 1 takes about ten minutes on one core."""
 
     associations: int
     """In the default setting."""
@@ -45,23 +45,25 @@ class FigureScale:
 
     @classmethod
     def of(cls, effort: float) -> "FigureScale":
+        """Returns the scale for an effort."""
         whole = effort >= 0.05
         return cls(
             whole=whole,
             associations=max(round(100 * effort), 1),
             points=max(round(20 * effort), 1),
             seeds=8 if whole else 1,
-            tuples=TUPLES if whole else TUPLES // 16,
+            tuples=STREAM_TUPLES if whole else STREAM_TUPLES // 16,
             thin=1 if whole else 5,
             series=max(round(24 * effort), 2 if whole else 1),
         )
 
 
 def measured(setting: Setting, associations: int, scale: FigureScale) -> dict[str, Outcomes]:
+    """Simulates a setting with every shedder."""
     made = runs([setting], associations, scale.seeds, scale.tuples)
     return {name: simulate_fleet(made, fleet(made)) for name, fleet in FLEETS.items()}
 
 
 def spread(values: Floats) -> tuple[float, float, float]:
-    """Mean, least and most, as the paper's bars show them."""
+    """Returns mean, least and most, as the paper's bars show them."""
     return float(np.mean(values)), float(np.min(values)), float(np.max(values))

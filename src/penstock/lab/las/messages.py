@@ -7,7 +7,7 @@ from penstock.guard.sketch import Sketch
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """B: the operator's ⟨F, W⟩, once they are stable.
+    """Is message B: the operator's ⟨F, W⟩, once they are stable.
 
     ``scale`` is what the last tuples took over what these matrices say of them: costs may just have
     changed. Published LAS has no use for it.
@@ -19,7 +19,7 @@ class Matrices:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """D: the shedder's Ĉ, which travels with a tuple that was not dropped.
+    """Is message D: the shedder's Ĉ, which travels with a tuple that was not dropped.
 
     ``work`` and ``wait`` are what the tuples since the last request cost by the matrices, and were
     taken to wait, in sum; published LAS has no use for them.
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """E: the skew Δ = C - Ĉ, when the tuple that carried the request was done.
+    """Is message E: the skew Δ = C - Ĉ, when the tuple with the request was done.
 
     ``work`` and ``tuples`` are what the operator executed since its last reply, ``estimated`` what
     the matrices said of it, and ``late`` how much longer these tuples waited than it foresaw, in

@@ -1,4 +1,4 @@
-"""The operator's half of LAS: it measures, and tells when what it measured is stable.
+"""Is the operator's half of LAS: it measures, and tells when what it measured is stable.
 
     START        the first N tuples since the matrices were sent; then a snapshot is taken
     STABILIZING  after every N tuples the snapshot is compared with the present: where they differ
@@ -19,13 +19,18 @@ from penstock.lab.las.ranges import at_least
 
 
 class OperatorPhase(Enum):
+    """Names the states of the operator."""
+
     START = "start"
     STABILIZING = "stabilizing"
 
 
 class Operator:
-    """Counts its own cumulated time C as a clock does: time in which it had nothing to do is part
-    of it, since the shedder compares C with the time that has passed."""
+    """Measures tuples, and counts its own cumulated time C as a clock does.
+
+    Time in which it had nothing to do is part of C, since the shedder compares C with the time that
+    has passed.
+    """
 
     def __init__(self, sketch: Sketch, window: int = 1024, tolerance: float = 0.05) -> None:
         self.sketch = sketch
@@ -40,8 +45,9 @@ class Operator:
     def executed_one(
         self, key: int, wait: float, cost: float, done: float, request: Request | None = None
     ) -> list[Message]:
-        """A tuple was done at ``done``, having waited for ``wait`` and taken ``cost``; what is
-        told to the shedder then.
+        """Takes note of a tuple, and returns what the shedder is told then.
+
+        The tuple was done at ``done``, having waited for ``wait`` and taken ``cost``.
 
         The listing updates the matrices after it has looked at them, so that the N-th tuple is
         counted with the next N.
@@ -58,7 +64,7 @@ class Operator:
         return messages
 
     def noticed(self, keys: Sequence[int], costs: Sequence[float]) -> None:
-        """Called with what went into the matrices, for those who look at the last tuples, too."""
+        """Does nothing here; subclasses that look at the last tuples get them here."""
 
     def _reply(self, request: Request, done: float) -> Reply:
         late = self.wait - request.wait
@@ -67,7 +73,7 @@ class Operator:
         return reply
 
     def look(self) -> list[Message]:
-        """Every N tuples: are the matrices stable?"""
+        """Asks after every N tuples whether the matrices are stable."""
         if self.phase is OperatorPhase.START:
             self.snapshot = self.sketch.ratios()
             self.phase = OperatorPhase.STABILIZING
@@ -79,7 +85,7 @@ class Operator:
         return [self.send()]
 
     def send(self) -> Matrices:
-        """What it knows, and begins again."""
+        """Returns the matrices, and begins again."""
         message = Matrices(self.sketch.copy())
         self.sketch.clear()
         self.phase = OperatorPhase.START
@@ -87,5 +93,5 @@ class Operator:
 
 
 def snapshot_error(before: Floats, now: Floats) -> float:
-    """η of equation 1: ``Σ |S - W/F| / Σ S``."""
+    """Returns η of equation 1: ``Σ |S - W/F| / Σ S``."""
     return float(np.abs(before - now).sum() / max(before.sum(), 1e-300))

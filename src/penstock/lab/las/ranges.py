@@ -6,7 +6,7 @@ from penstock.errors import PenstockError
 
 
 def at_least(least: float, name: str, value: float, most: float = inf) -> float:
-    """The value, if it is a number in this range."""
+    """Returns the value, if it is a number in this range."""
     if least <= value <= most and value < inf:
         return value
     end = "" if most == inf else f" to {most:g}"

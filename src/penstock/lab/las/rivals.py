@@ -17,14 +17,16 @@ class BaseLine:
         self.share, self.rng = at_least(0.0, "share", share, most=1.0), rng
 
     def sheds(self, key: int, now: float) -> bool:
+        """Says whether a tuple is dropped."""
         del key, now
         return bool(self.rng.random() < self.share)
 
     def request(self) -> Request | None:
+        """Returns no request."""
         return None
 
     def receive(self, message: Message) -> None:
-        pass
+        """Does nothing, since Base Line learns nothing."""
 
 
 class StrawManShedder(Foresight):
@@ -35,6 +37,7 @@ class StrawManShedder(Foresight):
         self.mean = at_least(0.0, "mean", mean)
 
     def cost(self, key: int, now: float) -> float:
+        """Returns the mean cost."""
         del key, now
         return self.mean
 
@@ -47,4 +50,5 @@ class FullKnowledge(Foresight):
         self._cost = cost
 
     def cost(self, key: int, now: float) -> float:
+        """Returns the true cost."""
         return self._cost(key, now)

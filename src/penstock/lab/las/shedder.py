@@ -1,4 +1,4 @@
-"""The load shedder's half of LAS: it foresees how long a tuple would wait, and drops it or not.
+"""Is the load shedder's half of LAS: it foresees how long a tuple would wait, and drops it or not.
 
     NOP   nothing is known yet, nothing is dropped
     SEND  new matrices came: the next tuple that is kept carries Ĉ to the operator
@@ -24,15 +24,18 @@ class TupleShedder(Protocol):
     the operator, before the next tuple that arrives after it.
     """
 
-    def sheds(self, key: int, now: float) -> bool: ...
+    def sheds(self, key: int, now: float) -> bool:
+        """Says whether a tuple is dropped."""
 
-    def request(self) -> Request | None: ...
+    def request(self) -> Request | None:
+        """Returns what travels with a tuple that was kept, if anything."""
 
-    def receive(self, message: Message) -> None: ...
+    def receive(self, message: Message) -> None:
+        """Takes a message of the operator."""
 
 
 class Foresight:
-    """What LAS, Straw-Man and Full Knowledge share: Ĉ, and q̂ = Ĉ - time elapsed.
+    """Has what LAS, Straw-Man and Full Knowledge share: Ĉ, and q̂ = Ĉ - time elapsed.
 
     An operator that has caught up is idle until the next tuple comes, so Ĉ never falls behind
     the time elapsed.
@@ -46,10 +49,11 @@ class Foresight:
         """Of that, time since the last request in which it is taken to have had nothing to do."""
 
     def cost(self, key: int, now: float) -> float:
-        """ŵ, what a tuple will cost."""
+        """Returns ŵ, what a tuple will cost."""
         raise NotImplementedError
 
     def sheds(self, key: int, now: float) -> bool:
+        """Says whether a tuple is dropped, and adds its cost to Ĉ if not."""
         start = max(self.total, now)
         if self.check.refuses(start - now):
             return True
@@ -58,20 +62,23 @@ class Foresight:
         return False
 
     def request(self) -> Request | None:
+        """Returns no request."""
         return None
 
     def receive(self, message: Message) -> None:
-        """Most know what they know from the start."""
+        """Does nothing, since costs are known from the start."""
 
 
 class ShedderPhase(Enum):
+    """Names the states of the shedder."""
+
     NOP = "nop"
     SEND = "send"
     RUN = "run"
 
 
 class LoadAware(Foresight):
-    """LAS as published, with the readings that make it work.
+    """Is LAS as published, with the readings that make it work.
 
     One synchronisation at a time: a second request before the first is answered would have the
     same skew corrected twice. ``warm`` is a sketch to begin with; without one it begins in NOP.
@@ -88,20 +95,24 @@ class LoadAware(Foresight):
             self.phase = ShedderPhase.RUN
 
     def cost(self, key: int, now: float) -> float:
+        """Returns ŵ by the matrices."""
         del now
         assert self.sketch is not None
         return self.sketch.cost(key) * self.caution
 
     def sheds(self, key: int, now: float) -> bool:
+        """Says whether a tuple is dropped; none is before there are matrices."""
         return self.phase is not ShedderPhase.NOP and super().sheds(key, now)
 
     def request(self) -> Request | None:
+        """Returns a request, if one is due."""
         if self.phase is not ShedderPhase.SEND or self.waiting:
             return None
         self.phase, self.waiting, self.idle = ShedderPhase.RUN, True, 0.0
         return Request(self.total)
 
     def receive(self, message: Message) -> None:
+        """Learns from matrices or a reply."""
         if isinstance(message, Matrices):
             self.sketch, self.phase = message.sketch, ShedderPhase.SEND
         else:
@@ -110,7 +121,7 @@ class LoadAware(Foresight):
 
 
 def correction(skew: float, idle: float) -> float:
-    """What a reply's Δ still has to mend, where the operator was meanwhile taken to be idle.
+    """Returns what a reply's Δ still has to mend, where the operator was taken to be idle.
 
     Work that took longer than estimated fills the idle time first; work that took less makes it
     longer, and what came after it stays where it was.

@@ -1,4 +1,4 @@
-"""The streams of section V-A: skewed items, costs associated with them at random.
+"""Makes the streams of section V-A: skewed items, costs associated with them at random.
 
 A ``ParallelRuns`` holds many runs side by side, so that all of them can advance together; one of
 them alone is a ``ParallelRuns`` of width 1. Times are in milliseconds.
@@ -14,15 +14,18 @@ from penstock.core.types import Floats, Ints
 from penstock.sources.generators import draw_places, zipf_weights
 
 ITEMS = 4096
-TUPLES = 32_768
-COSTS = 64
+STREAM_TUPLES = 32_768
+DISTINCT_COSTS = 64
+PHASE_TUPLES = 20_000
 Items = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class StreamPhase:
-    """From tuple ``start`` on, item j of run r costs ``costs[r, j]`` and tuples come ``gap[r]``
-    after each other."""
+    """Is a part of a stream, from tuple ``start`` on.
+
+    Item j of run r costs ``costs[r, j]``, and the tuples of run r come ``gap[r]`` after each other.
+    """
 
     start: int
     costs: Floats
@@ -31,8 +34,10 @@ class StreamPhase:
 
 @dataclass(frozen=True)
 class ParallelRuns:
+    """Holds many runs side by side."""
+
     items: Items
-    """Of tuple i in run r: ``items[i, r]``."""
+    """The item of tuple i in run r is ``items[i, r]``."""
     phases: Sequence[StreamPhase]
     threshold: Floats
     """τ of each run."""
@@ -41,7 +46,7 @@ class ParallelRuns:
     share: Floats
     """What Base Line drops of each run."""
     seed: Ints
-    """Of the hash functions and of Base Line's luck."""
+    """Seeds the hash functions and what Base Line draws."""
     error: Floats
     """ε of each run."""
     warm: Items | None = None
@@ -49,10 +54,11 @@ class ParallelRuns:
 
     @property
     def width(self) -> int:
+        """Returns how many runs there are."""
         return int(self.items.shape[1])
 
     def one(self, run: int) -> "ParallelRuns":
-        """One of them, alone."""
+        """Returns one of the runs, alone."""
         at = slice(run, run + 1)
         return ParallelRuns(
             items=self.items[:, at],
@@ -67,28 +73,31 @@ class ParallelRuns:
 
 
 def popularity(skew: float, items: int = ITEMS) -> Floats:
-    """Zipf-α over the items; α = 0 is the uniform distribution."""
+    """Returns Zipf-α over the items; α = 0 is the uniform distribution."""
     weight = zipf_weights(items, skew)
     return np.asarray(weight / weight.sum())
 
 
 def draw(rng: np.random.Generator, chances: Floats, size: int) -> Items:
-    """Items at random, the first being the most frequent."""
+    """Draws items at random, the first being the most frequent."""
     return draw_places(chances, size, rng).astype(np.int32)
 
 
 def association(
     rng: np.random.Generator, most: float = 6.4, least: float = 0.1, items: int = ITEMS
 ) -> Floats:
-    """Costs at constant distance, each for as many items, at random."""
-    values = np.linspace(least, most, COSTS)
+    """Gives costs at constant distance to items at random, each to as many."""
+    values = np.linspace(least, most, DISTINCT_COSTS)
     return rng.permutation(np.resize(values, items))
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A point of a figure. ``under`` is the share by which the operator is under-provisioned:
-    tuples come ``(1 - under) · W̄`` after each other."""
+    """Is a point of a figure.
+
+    ``under`` is the share by which the operator is under-provisioned: tuples come ``(1 - under) ·
+    W̄`` after each other.
+    """
 
     under: float = 0.25
     threshold: float = 6.4
@@ -101,11 +110,11 @@ def runs(
     settings: Sequence[Setting],
     associations: int,
     seeds: int,
-    tuples: int = TUPLES,
+    tuples: int = STREAM_TUPLES,
     warm: int = 2048,
     items: int = ITEMS,
 ) -> ParallelRuns:
-    """All settings side by side, each with all associations and seeds.
+    """Returns all settings side by side, each with all associations and seeds.
 
     A seed decides the order of the stream and the hash functions, and is the same in all
     settings; so are the associations.
@@ -147,11 +156,10 @@ def runs(
     )
 
 
-PHASE = 20_000
-
-
-def seven_phases(associations: int, threshold: float = 64.0, each: int = PHASE) -> ParallelRuns:
-    """Figure 9: phases A to G, each a change of rate, of frequencies or of costs.
+def seven_phases(
+    associations: int, threshold: float = 64.0, each: int = PHASE_TUPLES
+) -> ParallelRuns:
+    """Returns the stream of figure 9: each of phases A to G changes rates, keys or costs.
 
     The exchange of phase D (the most frequent item with one of the dearest) lasts until G, which
     is as A again. Cold start.

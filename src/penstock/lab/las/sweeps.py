@@ -1,20 +1,22 @@
-"""Figures 4 to 8: one parameter moves, the rest stays."""
+"""Reproduces figures 4 to 8: one parameter moves, the rest stays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.lab.las.measure import FLEETS, FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.plots import Line, Plot
 
-UNDER = tuple(n / 100 for n in range(90, -20, -10))
-DOUBLING = tuple(0.1 * 2**n for n in range(10))
-ERRORS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+UNDER_PROVISIONED_SHARES = tuple(n / 100 for n in range(90, -20, -10))
+DOUBLING_THRESHOLDS = tuple(0.1 * 2**n for n in range(10))
+SKETCH_ERRORS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 @dataclass(frozen=True)
 class Sweep:
+    """Describes a figure in which one parameter moves."""
+
     figure: int
     what: str
     values: tuple[float, ...]
@@ -23,11 +25,17 @@ class Sweep:
 
 
 SWEEPS = (
-    Sweep(4, "under-provisioning", UNDER, lambda x: Setting(under=x)),
-    Sweep(5, "threshold τ, ms", (0.0, *DOUBLING[:8]), lambda x: Setting(threshold=x)),
-    Sweep(6, "largest cost = τ, ms", DOUBLING, lambda x: Setting(most=x, threshold=x), log=True),
+    Sweep(4, "under-provisioning", UNDER_PROVISIONED_SHARES, lambda x: Setting(under=x)),
+    Sweep(5, "threshold τ, ms", (0.0, *DOUBLING_THRESHOLDS[:8]), lambda x: Setting(threshold=x)),
+    Sweep(
+        6,
+        "largest cost = τ, ms",
+        DOUBLING_THRESHOLDS,
+        lambda x: Setting(most=x, threshold=x),
+        log=True,
+    ),
     Sweep(7, "skew α", tuple(n / 2 for n in range(7)), lambda x: Setting(skew=x)),
-    Sweep(8, "precision ε", ERRORS, lambda x: Setting(error=x), log=True),
+    Sweep(8, "precision ε", SKETCH_ERRORS, lambda x: Setting(error=x), log=True),
 )
 
 Point = tuple[float, float, float]
@@ -35,6 +43,7 @@ Point = tuple[float, float, float]
 
 
 def add(result: Result, scale: FigureScale, say: Say) -> None:
+    """Adds the figures."""
     total = sum(len(sweep.values[:: scale.thin]) for sweep in SWEEPS)
     done = 0
     for sweep in SWEEPS:

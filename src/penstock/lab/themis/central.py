@@ -1,10 +1,10 @@
-"""The yardstick: what somebody could reach who sees all sites at once and knows every rate.
+"""Computes the yardstick: what a planner that sees all sites and knows every rate could reach.
 
 Which share x of its source tuples each fragment keeps is a linear program: a query's SIC is
 ``Σ share · x`` over its fragments, and the kept tuples of a site's fragments, with the partial
 results that pass through it, fit into its capacity. *Lexicographic max-min*: raise the least SIC
 as far as it goes, hold the queries that cannot rise any further, raise the least of the others,
-and so on. No other allocation raises anybody without lowering somebody who has no more (law 5).
+and so on. No other allocation raises a query without lowering one that has no more (law 5).
 """
 
 from dataclasses import dataclass
@@ -17,24 +17,24 @@ from penstock.errors import PenstockError
 from penstock.sim.deployment import Deployment
 from penstock.sim.query_graph import WINDOW_SECONDS
 
-TIGHT = 1e-7
+TIGHT_PRICE = 1e-7
 """A dual price above this says that a query cannot rise."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A deployment in steady state, as matrices over fragments."""
+    """Describes a deployment in steady state, as matrices over fragments."""
 
     gain: Floats
     """Queries by fragments: SIC of keeping everything."""
     load: Floats
     """Sites by fragments: tuples a second of keeping everything."""
     room: Floats
-    """Of each site, in tuples a second, when the partial results have passed."""
+    """What each site can process, in tuples a second, besides partial results."""
 
     @classmethod
     def of(cls, deployment: Deployment, rate: float) -> "Problem":
-        """With every source at this rate, in tuples a second."""
+        """Describes a deployment with every source at this rate, in tuples a second."""
         work = deployment.work
         fragments = np.arange(work.query.size)
         inner = np.flatnonzero(~work.root)
@@ -50,25 +50,26 @@ class Problem:
         return cls(gain, load, np.maximum(deployment.capacity - passing, 0.0))
 
     def sic(self, kept: Floats) -> Floats:
+        """Returns the SIC of queries, by the share that each fragment keeps."""
         return np.asarray(self.gain @ kept)
 
 
 def lexicographic_max_min(problem: Problem) -> Floats:
-    """Each query's SIC at the optimum."""
+    """Returns each query's SIC at the optimum."""
     held = np.full(len(problem.gain), np.nan)
     while np.isnan(held).any():
         rising = np.isnan(held)
         level, price = _raise_least(problem, held, rising)
         stuck = rising.copy()
-        stuck[rising] = price > TIGHT
+        stuck[rising] = price > TIGHT_PRICE
         if not stuck.any():
-            stuck = rising  # nobody pays for the level: they all have everything
+            stuck = rising  # the level costs no query anything: they all have everything
         held[stuck] = level
     return held
 
 
 def _raise_least(problem: Problem, held: Floats, rising: Bools) -> tuple[float, Floats]:
-    """The highest level that all who rise can reach, and what each of them pays for it."""
+    """Returns the highest level that all who rise can reach, and its price to each."""
     queries, fragments = problem.gain.shape
     at_least = np.hstack((-problem.gain, rising.astype(np.float64)[:, None]))
     room = np.hstack((problem.load, np.zeros((problem.room.size, 1))))

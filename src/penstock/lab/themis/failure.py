@@ -1,4 +1,4 @@
-"""A site fails for twenty seconds: what is lost, how soon it is back, and how others fare."""
+"""Lets a site fail for twenty seconds: what is lost, how soon it is back, how others fare."""
 
 from typing import ClassVar
 
@@ -6,23 +6,26 @@ import numpy as np
 
 from penstock.core.fairness import jain
 from penstock.core.types import Bools, Floats
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import StudyScale, federation
 from penstock.plots import Line, Plot
 from penstock.sim.deployment import Deployment
 from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.simulation import Simulation
 
-AT, LASTS = 40.0, 20.0
-DOWN = 0
+FAILS_AT_SECONDS, FAILURE_SECONDS = 40.0, 20.0
+FAILING_SITE = 0
 """The site that fails."""
 
 
 class ThemisFailure:
+    """Simulates the failure of a site."""
+
     name: ClassVar[str] = "themis-failure"
     about: ClassVar[str] = "a site fails for 20 s: what is lost, and how soon it is back"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Runs calm and overloaded federations in which a site fails."""
         scale = StudyScale.of(effort)
         result = Result("A site fails", "beyond THEMIS: its model of loss (section 4)")
         rows, drops, back, fair = [], [], [], []
@@ -73,17 +76,17 @@ def _run(scale: StudyScale, seed: int, overload: float) -> SimulationOutcome:
         overload=overload,
         seed=seed,
         placement="by-load",
-        duration=AT + LASTS + 25.0,
+        duration=FAILS_AT_SECONDS + FAILURE_SECONDS + 25.0,
         warm_up=15.0,
-        failures=[{"site": DOWN, "at": AT, "for": LASTS}],
+        failures=[{"site": FAILING_SITE, "at": FAILS_AT_SECONDS, "for": FAILURE_SECONDS}],
     )
     return Simulation(scenario).run()
 
 
 def lost_share(deployment: Deployment) -> Floats:
-    """Of each query: what its fragments at the site, and all that passes through them, carry."""
+    """Returns the share of each query's sources that reach it through the failing site."""
     work = deployment.work
-    cut = deployment.site_of == DOWN
+    cut = deployment.site_of == FAILING_SITE
     for fragment in np.flatnonzero(~work.root):  # a fragment comes after the one it feeds
         cut[fragment] |= cut[work.down[fragment]]
     return np.asarray(np.bincount(work.query, np.where(cut, work.share, 0.0)), dtype=np.float64)
@@ -94,15 +97,18 @@ def _at(outcome: SimulationOutcome, time: float) -> Floats:
 
 
 def _furthest_from_loss(outcome: SimulationOutcome) -> float:
-    during = _at(outcome, AT + LASTS - 0.5)
+    during = _at(outcome, FAILS_AT_SECONDS + FAILURE_SECONDS - 0.5)
     return float(np.abs(during - (1.0 - lost_share(outcome.deployment))).max())
 
 
 def _furthest_from_before(outcome: SimulationOutcome) -> float:
-    """Means over two seconds: results come once a second."""
+    """Compares means over two seconds, since results come once a second."""
     before, after = (
         np.mean([_at(outcome, end - ago) for ago in np.arange(0.0, 2.0, 0.25)], axis=0)
-        for end in (AT - 0.5, AT + LASTS + 2 * outcome.scenario.stw + 2.0)
+        for end in (
+            FAILS_AT_SECONDS - 0.5,
+            FAILS_AT_SECONDS + FAILURE_SECONDS + 2 * outcome.scenario.stw + 2.0,
+        )
     )
     return float(np.abs(after - before).max())
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
-    COMPLEX,
+    COMPLEX_KINDS,
     RunSummary,
     SeededRuns,
     StudyScale,
@@ -25,17 +25,20 @@ CASES: dict[str, tuple[int, int]] = {
 }
 POLICIES = ("random", "balance-sic")
 PLACEMENTS = ("uniform", "zipf")
-RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
+THREE_FRAGMENT_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 Grid = dict[tuple[str, str, str], SeededRuns]
 """By placement, case and policy."""
 
 
 class ThemisMultiSite:
+    """Reproduces THEMIS on several sites."""
+
     name: ClassVar[str] = "themis-multi-site"
     about: ClassVar[str] = "18 sites, 2,000 fragments: against random shedding, and without news"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates each case, policy and placement."""
         scale = StudyScale.of(effort)
         cases = ["2", "1-6"] if scale.brief else list(CASES)
         wanted = [(p, case, policy) for p in PLACEMENTS for case in cases for policy in POLICIES]
@@ -48,7 +51,11 @@ class ThemisMultiSite:
             (0.8, 0.85),
         )
         ratios = sweep(
-            scale.some(RATIOS), lambda ratio: _ten_sites(scale, ratio), scale, say, (0.85, 1.0)
+            scale.some(THREE_FRAGMENT_SHARES),
+            lambda ratio: _ten_sites(scale, ratio),
+            scale,
+            say,
+            (0.85, 1.0),
         )
         result = Result(
             "THEMIS: fairness over many sites", "THEMIS, section 7.2, figures 10 and 11"
@@ -63,8 +70,8 @@ class ThemisMultiSite:
         result.notes = [
             "The paper states 33 % for the mixed workload with Zipf placement; its curves are not "
             "in the text, so order and sign are judged.",
-            "With one fragment a query nobody can be fairer than the placement allows: the central "
-            "optimum of `themis-optimum` has the same index there.",
+            "With one fragment a query no policy can be fairer than the placement allows: the "
+            "central optimum of `themis-optimum` has the same index there.",
         ]
         result.figures = {
             "grid": {" ".join(key): runs.json() for key, runs in grid.items()},
@@ -75,14 +82,14 @@ class ThemisMultiSite:
 
 
 def _ten_sites(scale: StudyScale, ratio: float) -> Scenario:
-    """Figure 11: this part of all fragments is in queries of three."""
+    """Returns figure 11's scenario: this part of all fragments is in queries of three."""
     total = scale.many(FRAGMENTS, 120)
     base = federation(total, (1, 1), sites=scale.sites(10), duration=scale.duration)
     counts = {1: (1 - ratio) * total, 3: ratio * total / 3}
     groups = [
-        {"kind": kind, "count": max(1, round(count / len(COMPLEX))), "fragments": size}
+        {"kind": kind, "count": max(1, round(count / len(COMPLEX_KINDS))), "fragments": size}
         for size, count in counts.items()
-        for kind in COMPLEX
+        for kind in COMPLEX_KINDS
         if count
     ]
     return base.changed(queries=groups)

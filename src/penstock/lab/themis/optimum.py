@@ -5,9 +5,9 @@ from typing import ClassVar
 import numpy as np
 
 from penstock.core.fairness import jain
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
-    RATE,
+    TUPLES_PER_SECOND,
     SeededRuns,
     StudyScale,
     federation,
@@ -32,10 +32,13 @@ CASES = {
 
 
 class ThemisOptimum:
+    """Compares policies with the central optimum."""
+
     name: ClassVar[str] = "themis-optimum"
     about: ClassVar[str] = "the distance to the central optimum, as published and better"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates each case under each policy, and solves it centrally."""
         scale = StudyScale.of(effort)
         rows, found, best = (
             [],
@@ -79,7 +82,7 @@ class ThemisOptimum:
 def _optimum(scenario: Scenario, seeds: tuple[int, ...]) -> tuple[float, float]:
     """Medians of mean SIC and Jain's index."""
     levels = [
-        lexicographic_max_min(Problem.of(deploy(scenario.changed(seed=seed)), RATE))
+        lexicographic_max_min(Problem.of(deploy(scenario.changed(seed=seed)), TUPLES_PER_SECOND))
         for seed in seeds
     ]
     return float(np.median([sic.mean() for sic in levels])), float(

@@ -20,10 +20,10 @@ from pyspark.sql import functions as sf
 
 from penstock.core.fairness import kendall_top_k
 from penstock.jobs.results import answer
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.themis.sic_streams import (
     SYNTHETIC,
-    VALUES,
+    VALUES_PER_WINDOW,
     DataSet,
     PlanetLab,
     synthetic,
@@ -35,17 +35,17 @@ from penstock.spark.session import borrowed
 from penstock.sql import Source, rewrite
 
 RATES = tuple(round(0.1 * step, 1) for step in range(1, 11))
-WINDOWS = 150
-MANY = 10_000
+WINDOWS_PER_RATE = 150
+COUNT_WINDOW_TUPLES = 10_000
 """Tuples in a window of the COUNT query."""
-HARDLY = 0.005
+SMALLEST_ERROR = 0.005
 """An error below this is none worth correlating."""
-WINDOW = "window(ts, '1 second')"
+WINDOW_SQL = "window(ts, '1 second')"
 
 
 @dataclass(frozen=True)
 class MeasuredQuery:
-    """A query of table 1, its data, and the error of one window's answer given the true one."""
+    """Is a query of table 1, with its data and the error of one window's answer."""
 
     name: str
     sql: str
@@ -68,43 +68,49 @@ def _kendall(found: Any, true: Any) -> float:
     return kendall_top_k(tuple(found), tuple(true))
 
 
-COUNT = f"SELECT window.start, count(value) AS answer FROM src WHERE value >= 50 GROUP BY {WINDOW}"
-TOP_5 = f"""
-WITH busy AS (SELECT window, node, avg(value) AS value FROM src GROUP BY {WINDOW}, node),
-  spare AS (SELECT window, node, avg(free) AS free FROM memory GROUP BY {WINDOW}, node)
+COUNT_SQL = (
+    f"SELECT window.start, count(value) AS answer FROM src WHERE value >= 50 GROUP BY {WINDOW_SQL}"
+)
+TOP_5_SQL = f"""
+WITH busy AS (SELECT window, node, avg(value) AS value FROM src GROUP BY {WINDOW_SQL}, node),
+  spare AS (SELECT window, node, avg(free) AS free FROM memory GROUP BY {WINDOW_SQL}, node)
 SELECT busy.window.start, max_by(busy.node, busy.value, 5) AS answer
 FROM busy JOIN spare ON busy.window = spare.window AND busy.node = spare.node
 WHERE spare.free >= 100000
 GROUP BY busy.window"""
-COV = """
+COV_SQL = """
 SELECT window.start, covar_pop(src.value, partner.other) AS answer
 FROM src[Range 1 sec], partner[Range 1 sec] WHERE src.seq = partner.seq"""
 QUERIES = (
     MeasuredQuery(
         "AVG",
-        f"SELECT window.start, avg(value) AS answer FROM src GROUP BY {WINDOW}",
+        f"SELECT window.start, avg(value) AS answer FROM src GROUP BY {WINDOW_SQL}",
         "values",
         _relative,
         "mean absolute error",
     ),
     MeasuredQuery(
         "MAX",
-        f"SELECT window.start, max(value) AS answer FROM src GROUP BY {WINDOW}",
+        f"SELECT window.start, max(value) AS answer FROM src GROUP BY {WINDOW_SQL}",
         "values",
         _relative,
         "mean absolute error",
     ),
-    MeasuredQuery("COUNT, unscaled", COUNT, "many", _relative, "mean absolute error", plain=True),
-    MeasuredQuery("COUNT, weighted", COUNT, "many", _relative, "mean absolute error"),
-    MeasuredQuery("TOP-5", TOP_5, "nodes", _kendall, "Kendall's distance"),
     MeasuredQuery(
-        "COV", COV, "pairs", _difference, "standard deviation, as a share of the covariance"
+        "COUNT, unscaled", COUNT_SQL, "many", _relative, "mean absolute error", plain=True
+    ),
+    MeasuredQuery("COUNT, weighted", COUNT_SQL, "many", _relative, "mean absolute error"),
+    MeasuredQuery("TOP-5", TOP_5_SQL, "nodes", _kendall, "Kendall's distance"),
+    MeasuredQuery(
+        "COV", COV_SQL, "pairs", _difference, "standard deviation, as a share of the covariance"
     ),
 )
 
 
 @dataclass(frozen=True)
 class ErrorPoint:
+    """Holds the SIC and the error of a query at one rate."""
+
     rate: float
     sic: float
     error: float
@@ -116,12 +122,15 @@ Curves = dict[str, dict[str, list[ErrorPoint]]]
 
 
 class SicCorrelation:
+    """Reproduces figures 6 and 7."""
+
     name: ClassVar[str] = "sic-correlation"
     about: ClassVar[str] = "THEMIS figures 6 and 7: error of results against their SIC"
 
     def run(self, effort: float, say: Say) -> Result:
-        windows = max(6, round(WINDOWS * effort))
-        many = MANY if effort >= 0.1 else 500
+        """Answers all queries at all rates, and correlates errors with SIC."""
+        windows = max(6, round(WINDOWS_PER_RATE * effort))
+        many = COUNT_WINDOW_TUPLES if effort >= 0.1 else 500
         curves: Curves = {}
         with borrowed("reproduce") as spark, TemporaryDirectory() as directory:
             data = _data(windows, many, Path(directory))
@@ -140,7 +149,7 @@ Sets = dict[str, int]
 def _data(windows: int, many: int, directory: Path) -> dict[str, Sets]:
     """Writes a Parquet file for each shape of stream."""
     makers: dict[str, Callable[[str, Any], DataSet]] = {
-        "values": lambda kind, rng: synthetic(kind, rng, windows, VALUES),
+        "values": lambda kind, rng: synthetic(kind, rng, windows, VALUES_PER_WINDOW),
         "many": lambda kind, rng: synthetic(kind, rng, windows, many),
         "nodes": lambda kind, rng: synthetic_nodes(kind, rng, windows),
         "pairs": lambda kind, rng: synthetic_pairs(kind, rng, windows),
@@ -162,7 +171,7 @@ def _data(windows: int, many: int, directory: Path) -> dict[str, Sets]:
 
 
 def _tuples(spark: SparkSession, shape: str, sets: Sets, directory: Path) -> DataFrame:
-    """All data sets one after the other: ``unit`` numbers windows over all of them."""
+    """Returns all data sets one after the other; ``unit`` numbers their windows."""
     frames, first = [], 0
     for kind, windows in sets.items():
         frame = spark.read.parquet(str(directory / f"{shape}-{kind}.parquet"))
@@ -174,13 +183,13 @@ def _tuples(spark: SparkSession, shape: str, sets: Sets, directory: Path) -> Dat
 
 
 def _admitted(tuples: DataFrame, source: str, units: int, rates: tuple[float, ...]) -> DataFrame:
-    """Each tuple at each rate, as a gate leaves it: by a hash of its identity, and stamped."""
+    """Returns each tuple at each rate as a gate leaves it: by a hash, and stamped."""
     rate = sf.element_at(sf.array(*map(sf.lit, rates)), sf.col("step") + 1)
     numbers = sf.sequence(sf.lit(0), sf.lit(len(rates) - 1))
     steps = tuples.withColumn("step", sf.explode(numbers))
-    luck = sf.pmod(sf.xxhash64("seq", "step", sf.lit(source)), sf.lit(1_000_000)) / 1_000_000
+    draw = sf.pmod(sf.xxhash64("seq", "step", sf.lit(source)), sf.lit(1_000_000)) / 1_000_000
     return (
-        steps.where(luck < rate)
+        steps.where(draw < rate)
         .withColumn("ts", sf.timestamp_seconds(sf.col("unit") + sf.col("step") * units))
         .withColumn("_weight", 1 / rate)
         .withColumn("_sic", sf.lit(1e-6))
@@ -217,7 +226,7 @@ def _curve(
 def _points(
     query: MeasuredQuery, sets: Sets, units: int, found: dict[int, Any], sic: dict[int, float]
 ) -> dict[str, list[ErrorPoint]]:
-    """The last rate is 1, and has the true answers."""
+    """Returns a point for each rate; the last rate is 1, and has the true answers."""
     curves: dict[str, list[ErrorPoint]] = {}
     first, whole = 0, (len(RATES) - 1) * units
     for kind, windows in sets.items():
@@ -296,7 +305,7 @@ def _result(curves: Curves, windows: int, many: int) -> Result:
 
 def _judge(result: Result, query: MeasuredQuery, kind: str, points: list[ErrorPoint]) -> None:
     worst = max(point.error for point in points)
-    if worst < HARDLY:
+    if worst < SMALLEST_ERROR:
         result.holds[f"{query.name}, {kind}: hardly errs (at most {worst:.4f})"] = True
         return
     found = rank_correlation(points)

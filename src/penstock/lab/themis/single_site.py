@@ -2,26 +2,37 @@
 
 from typing import ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import SeededRuns, StudyScale, federation, jain_of, mean_of, sweep
 from penstock.plots import Line, Plot
 from penstock.sim.scenario import Scenario
 
-OVERLOADS = (0.8, 1.5, 2.5, 4.0, 6.0, 8.0, 10.0)
-INTERVALS = (0.1, 0.25, 0.5, 1.0)
+OVERLOAD_FACTORS = (0.8, 1.5, 2.5, 4.0, 6.0, 8.0, 10.0)
+INTERVAL_SECONDS = (0.1, 0.25, 0.5, 1.0)
 
 
 class ThemisSingleSite:
+    """Reproduces THEMIS on one site."""
+
     name: ClassVar[str] = "themis-single-site"
     about: ClassVar[str] = "fairness on one site up to tenfold overload; the shedding interval"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates overloads and shedding intervals."""
         scale = StudyScale.of(effort)
         by_load = sweep(
-            scale.some(OVERLOADS), lambda load: _one_site(scale, load), scale, say, (0.0, 0.6)
+            scale.some(OVERLOAD_FACTORS),
+            lambda load: _one_site(scale, load),
+            scale,
+            say,
+            (0.0, 0.6),
         )
         by_interval = sweep(
-            scale.some(INTERVALS), lambda delta: _six_sites(scale, delta), scale, say, (0.6, 1.0)
+            scale.some(INTERVAL_SECONDS),
+            lambda delta: _six_sites(scale, delta),
+            scale,
+            say,
+            (0.6, 1.0),
         )
         result = Result(
             "THEMIS: one site, and the shedding interval", "THEMIS, section 7.2, figures 8 and 9"

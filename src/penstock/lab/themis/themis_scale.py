@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import (
     SeededRuns,
     StudyScale,
@@ -20,10 +20,13 @@ QUERIES = (150, 300, 450, 600, 750, 900)
 
 
 class ThemisScale:
+    """Reproduces THEMIS' scalability in sites and queries."""
+
     name: ClassVar[str] = "themis-scale"
     about: ClassVar[str] = "fairness with more sites and with more queries"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates growing federations."""
         scale = StudyScale.of(effort)
         base = federation(
             scale.many(500, 60), sites=scale.sites(18), overload=3.0, **_common(scale)

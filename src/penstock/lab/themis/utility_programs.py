@@ -1,6 +1,6 @@
 """The rivals of THEMIS, section 7.5: central programs that maximise a sum over queries.
 
-Both know every rate and every capacity, and decide for everybody. Neither has fairness as its
+Both know every rate and every capacity, and decide for all queries. Neither has fairness as its
 goal: a sum does not mind who has what.
 
 *Weighted throughput* (Tatbul, Çetintemel and Zdonik, "Staying FIT", 2007): the sum of the queries'
@@ -17,18 +17,18 @@ from penstock.core.types import Floats
 from penstock.errors import PenstockError
 from penstock.lab.themis.central import Problem
 
-GAP = 1e-4
-"""Of the sum of logarithms, in which the tangents are good enough, per query."""
-ROUNDS = 60
+LOG_GAP_PER_QUERY = 1e-4
+"""The tangents are good enough where the sum of logarithms is off by at most this."""
+MOST_ROUNDS = 60
 
 
 def output_rates(problem: Problem) -> Floats:
-    """Queries by fragments: source tuples a second that stand behind a result, kept whole."""
+    """Returns, queries by fragments, the source tuples a second behind results kept whole."""
     return np.asarray((problem.gain > 0) * problem.load.sum(axis=0))
 
 
 def weighted_throughput(problem: Problem, weights: Floats | None = None) -> Floats:
-    """Which share each fragment keeps where ``Σ weight · output`` is largest."""
+    """Returns the shares that fragments keep where ``Σ weight · output`` is largest."""
     output = output_rates(problem)
     weight = np.ones(len(output)) if weights is None else weights
     # a corner of the polytope, as the simplex method of the paper's tool finds it
@@ -43,7 +43,7 @@ def weighted_throughput(problem: Problem, weights: Floats | None = None) -> Floa
 
 
 def log_utility(problem: Problem) -> Floats:
-    """Which share each fragment keeps where ``Σ log output`` is largest."""
+    """Returns the shares that fragments keep where ``Σ log output`` is largest."""
     output = output_rates(problem)
     queries, fragments = output.shape
     whole = output.sum(axis=1)
@@ -51,7 +51,7 @@ def log_utility(problem: Problem) -> Floats:
     touching = [np.full(queries, at) for at in (1e-3, 1e-2, 0.1, 0.5, 1.0)]
     objective = np.concatenate((np.zeros(fragments), -np.ones(queries)))
     room = np.hstack((problem.load, np.zeros((problem.room.size, queries))))
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         # u ≤ log(at) + (y - at) / at, for every point that is touched
         tangents = [np.hstack((-output / at[:, None], np.eye(queries))) for at in touching]
         solved = linprog(
@@ -63,10 +63,10 @@ def log_utility(problem: Problem) -> Floats:
         found = _solution(solved.x, solved.message)
         kept, bound = found[:fragments], found[fragments:]
         reached = np.maximum(output @ kept, 1e-9)
-        if float((bound - np.log(reached)).sum()) <= GAP * queries:
+        if float((bound - np.log(reached)).sum()) <= LOG_GAP_PER_QUERY * queries:
             return kept
         touching.append(reached)
-    raise PenstockError(f"log-utility did not converge within {ROUNDS} rounds of tangents")
+    raise PenstockError(f"log-utility did not converge within {MOST_ROUNDS} rounds of tangents")
 
 
 def _solution(x: Floats | None, message: str) -> Floats:

@@ -6,8 +6,8 @@ import numpy as np
 
 from penstock.core.fairness import jain
 from penstock.core.types import Floats
-from penstock.lab.report import Result, ResultTable, Say
-from penstock.lab.study import RATE, SOURCES, StudyScale
+from penstock.lab.result import Result, ResultTable, Say
+from penstock.lab.study import SOURCES_PER_FRAGMENT, TUPLES_PER_SECOND, StudyScale
 from penstock.lab.themis.central import Problem, lexicographic_max_min
 from penstock.lab.themis.utility_programs import log_utility, output_rates, weighted_throughput
 from penstock.plots import Line, Plot
@@ -15,22 +15,28 @@ from penstock.sim.deployment import Deployment, deploy
 from penstock.sim.scenario import Scenario
 from penstock.sim.simulation import Simulation
 
-WHOLE, NOTHING = 0.999, 0.001
+NEARLY_WHOLE_SIC, NEARLY_NO_SIC = 0.999, 0.001
 
 
 class ThemisRivals:
+    """Compares BALANCE-SIC with central programs."""
+
     name: ClassVar[str] = "themis-rivals"
     about: ClassVar[str] = "against weighted throughput and log-utility, solved centrally"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Solves the simple deployment, and simulates and solves the complex one."""
         scale = StudyScale.of(effort)
         result = Result("THEMIS: against related work", "THEMIS, section 7.5")
         say("simple deployment", 0.0)
         simple = _simple()
-        problem = Problem.of(simple, RATE)
+        problem = Problem.of(simple, TUPLES_PER_SECOND)
         throughput = problem.sic(weighted_throughput(problem))
         logs = problem.sic(log_utility(problem))
-        whole, none = int((throughput > WHOLE).sum()), int((throughput < NOTHING).sum())
+        whole, none = (
+            int((throughput > NEARLY_WHOLE_SIC).sum()),
+            int((throughput < NEARLY_NO_SIC).sum()),
+        )
         result.tables.append(_simple_table(throughput, logs))
         result.plots.append(_simple_plot(throughput, logs))
         rows, ours, theirs = [], [], []
@@ -66,13 +72,13 @@ class ThemisRivals:
 
 
 def _simple() -> Deployment:
-    """60 AVG-all queries of two fragments; all first fragments on one site, all roots on the other.
+    """Deploys 60 AVG-all queries: their first fragments on one site, their roots on another.
 
     The capacity is such that about three queries and a half fit, as in the paper's solution.
     """
     scenario = Scenario.model_validate(
         {
-            "sites": {"count": 2, "capacity": 3.4 * 10 * RATE},
+            "sites": {"count": 2, "capacity": 3.4 * 10 * TUPLES_PER_SECOND},
             "queries": [{"kind": "avg-all", "count": 60, "fragments": 2}],
             "placement": "round-robin",
         }
@@ -81,12 +87,18 @@ def _simple() -> Deployment:
 
 
 def _complex(seed: int, duration: float) -> dict[str, float]:
-    """20 AVG-all in three fragments, 20 COV and 20 TOP-5 in two, at random on four sites."""
+    """Returns Jain's index of 60 queries at random on four sites.
+
+    20 are AVG-all in three fragments, 20 COV and 20 TOP-5 in two.
+    """
     scenario = Scenario.model_validate(
         {
             "seed": seed,
             "duration": duration,
-            "sites": {"count": 4, "capacity": 140 * SOURCES * RATE / 4 / 4.0},
+            "sites": {
+                "count": 4,
+                "capacity": 140 * SOURCES_PER_FRAGMENT * TUPLES_PER_SECOND / 4 / 4.0,
+            },
             "queries": [
                 {"kind": "avg-all", "count": 20, "fragments": 3},
                 {"kind": "cov", "count": 20, "fragments": 2},
@@ -94,7 +106,7 @@ def _complex(seed: int, duration: float) -> dict[str, float]:
             ],
         }
     )
-    problem = Problem.of(deploy(scenario), RATE)
+    problem = Problem.of(deploy(scenario), TUPLES_PER_SECOND)
     kept = log_utility(problem)
     logs = np.log(np.maximum(output_rates(problem) @ kept, 1.0))
     return {
@@ -108,7 +120,7 @@ def _complex(seed: int, duration: float) -> dict[str, float]:
 
 def _simple_table(throughput: Floats, logs: Floats) -> ResultTable:
     def counted(sic: Floats) -> tuple[int, int, int, float, float]:
-        whole, none = int((sic > WHOLE).sum()), int((sic < NOTHING).sum())
+        whole, none = int((sic > NEARLY_WHOLE_SIC).sum()), int((sic < NEARLY_NO_SIC).sum())
         return whole, sic.size - whole - none, none, float(sic.mean()), jain(sic)
 
     return ResultTable(

@@ -2,25 +2,28 @@
 
 from typing import Any, ClassVar
 
-from penstock.lab.report import Result, ResultTable, Say
+from penstock.lab.result import Result, ResultTable, Say
 from penstock.lab.study import StudyScale, federation, jain_of, mean_of, sweep
 from penstock.sim.scenario import Scenario
 
-BURST = {"share": 0.1, "factor": 10}
+BURSTS = {"share": 0.1, "factor": 10}
 CASES: dict[str, tuple[float, dict[str, Any] | None]] = {
     "LAN": (0.005, None),
-    "LAN, bursts": (0.005, BURST),
+    "LAN, bursts": (0.005, BURSTS),
     "WAN": (0.05, None),
-    "WAN, bursts": (0.05, BURST),
-    "WAN, bursts that add load": (0.05, {**BURST, "keep_mean": False}),
+    "WAN, bursts": (0.05, BURSTS),
+    "WAN, bursts that add load": (0.05, {**BURSTS, "keep_mean": False}),
 }
 
 
 class ThemisWideArea:
+    """Reproduces THEMIS over a wide area."""
+
     name: ClassVar[str] = "themis-wide-area"
     about: ClassVar[str] = "bursty sources and 50 ms between sites"
 
     def run(self, effort: float, say: Say) -> Result:
+        """Simulates latencies between sites, with and without bursts."""
         scale = StudyScale.of(effort)
         found = sweep(list(CASES), lambda case: _four_sites(scale, case), scale, say)
         calm, wide = found["LAN"].median(mean_of), found["WAN, bursts"].median(mean_of)

@@ -1,4 +1,4 @@
-"""A plan in a gate's terms, and what the gate counted in the controller's.
+"""Translates plans into a gate's terms, and what the gate counted into the controller's.
 
 On the way out, rates by stratum become thresholds by ordinal in a table. On the way back, Spark
 reports how often it saw each place of the table, and the names of strata that the table lacked.
@@ -14,7 +14,7 @@ import numpy as np
 from penstock.core.types import Count, Plan, Strata, Stratum, Tally
 from penstock.spark.gate.keys import SEPARATOR, Keys
 from penstock.spark.gate.strata import KnownStrata
-from penstock.spark.gate.window_metrics import MOST_VALUES, newest, values_of
+from penstock.spark.gate.window_metrics import VALUES_PER_BATCH, newest, values_of
 from penstock.spark.gate.wire import Shipment, thresholds
 from penstock.windows.concept import Concept
 
@@ -24,7 +24,7 @@ PLANS_REMEMBERED = 8
 
 @dataclass(frozen=True)
 class GateReport:
-    """What one gate did in a batch, as far as its counts could be read."""
+    """Says what one gate did in a batch, as far as its counts could be read."""
 
     arrived: int
     admitted: int
@@ -55,7 +55,7 @@ class PlanCodec:
     # --- out ------------------------------------------------------------------------------------
 
     def encode(self, plan: Plan, *, counting: bool) -> Shipment:
-        """The plan in this gate's terms; ``counting`` keeps an open gate from looking away."""
+        """Returns the plan in this gate's terms; with ``counting``, an open gate counts strata."""
         self._strata.make_room(plan.strata)
         strata = self._listed(plan.strata)
         table = self._strata.list(plan.version, strata)
@@ -67,7 +67,7 @@ class PlanCodec:
             self._rates[plan.version] = dict(zip(strata, rates.tolist(), strict=True))
             self._rates = dict(list(self._rates.items())[-PLANS_REMEMBERED:])
         unknown = float(sic[0]) if self._keys.same_value and sic.size else plan.default_sic
-        look = min(1.0, MOST_VALUES / max(self._admitted, 1))
+        look = min(1.0, VALUES_PER_BATCH / max(self._admitted, 1))
         return Shipment(
             version=plan.version,
             open=plan.open and not counting and self._concept is None,
@@ -79,7 +79,10 @@ class PlanCodec:
         )
 
     def _listed(self, planned: Strata) -> Strata:
-        """All strata that the gate knows; of the groups of a window, those that are planned."""
+        """Returns the strata that go into the table.
+
+        These are all that the gate knows; of a window's groups, those that are planned.
+        """
         known = self._strata.fingerprints
         if self._concept is None or self._keys.only:
             return Strata(known)
@@ -88,7 +91,7 @@ class PlanCodec:
     # --- back -----------------------------------------------------------------------------------
 
     def decode(self, metrics: Mapping[str, Any]) -> GateReport:
-        """What Spark observed at the gate; strata that are seen for the first time are met here.
+        """Reads what Spark observed at the gate, and registers strata that are new.
 
         Raises KeyError where the plan of the batch is forgotten.
         """
@@ -107,7 +110,7 @@ class PlanCodec:
         )
 
     def _columns(self, metrics: Mapping[str, Any], arrived: int) -> Tally | None:
-        """Counts in columns, where the table had a stratum for every tuple.
+        """Returns counts in columns, where the table had a stratum for every tuple.
 
         With thousands of strata that is many times as fast as one by one.
         """
@@ -141,7 +144,7 @@ class PlanCodec:
         return counted
 
     def _numbered(self, metrics: Mapping[str, Any]) -> Tally | None:
-        """Of strata that were in the table: place and decision come back as one number."""
+        """Counts strata of the table, whose place and decision come back as one number."""
         pairs = _pairs(metrics.get("numbers"))
         if not pairs:
             return None
@@ -160,7 +163,7 @@ def _signed(unsigned: int) -> int:
 
 
 def _pairs(text: str | None) -> list[tuple[Any, int]]:
-    """What was counted; nothing in a batch that the gate was idle in."""
+    """Reads what was counted; that is nothing in a batch in which the gate was idle."""
     if text is None:
         return []
     return [(item, int(seen)) for item, seen in json.loads(text) if item is not None]

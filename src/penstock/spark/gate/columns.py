@@ -1,12 +1,12 @@
-"""The gate: admits or sheds each tuple of a streaming DataFrame by the plan in force.
+"""Admits or sheds each tuple of a streaming DataFrame by the plan in force.
 
-Native expressions only; no Python runs for a row. It knows strata, rates and hashes, and no
-policy. A tuple is admitted if a hash of its identity lies below its stratum's threshold, so a
-retry decides alike on any executor (law 8). Admitted tuples carry ``_weight`` (one over the
-rate) and ``_sic``; what is shed never reaches the parser.
+The gate is made of native expressions, so that no Python runs for a row. It knows strata, rates and
+hashes, and no policy. It admits a tuple if a hash of the tuple's identity lies below the threshold
+of its stratum, so that a retry decides alike on any executor (law 8). Admitted tuples carry
+``_weight`` (one over the rate) and ``_sic``; a tuple that is shed never reaches the parser.
 
-Everything is counted in one ``observe`` in front of the filter, which also keeps Spark from
-pushing the filter down and evaluating the look-up twice.
+One ``observe`` in front of the filter counts everything. It also keeps Spark from pushing the
+filter down and evaluating the look-up twice.
 """
 
 from pyspark.sql import Column, DataFrame
@@ -25,7 +25,7 @@ ONLY_PLACE = 1
 
 
 class Gate:
-    """One gated stream: its columns in Spark's plan, its strata, and its wire to the site."""
+    """Gates one stream: has its columns in Spark's plan, its strata, and its wire to the site."""
 
     def __init__(
         self, name: str, keys: Keys, most_strata: int, concept: Concept | None = None
@@ -36,7 +36,7 @@ class Gate:
         self.wire = Wire(name)
 
     def admit(self, stream: DataFrame) -> DataFrame:
-        """The stream with what is shed left out, and the rest stamped.
+        """Returns the stream without the tuples that the gate sheds, and stamps the others.
 
         Where the gate is idle nothing refers to what was looked up and decided, and the optimizer
         takes all of that out: what is left is a counter.
@@ -67,7 +67,7 @@ class Gate:
 
     @property
     def _idle(self) -> Column:
-        """It stands open, and need not know a tuple's stratum to stamp it."""
+        """Says whether the gate is open and need not know a tuple's stratum to stamp it."""
         return self.wire.is_open if self.keys.same_value else sf.lit(False)
 
     def _only(self, stream: DataFrame) -> DataFrame:
@@ -78,7 +78,7 @@ class Gate:
         )
 
     def look_up(self, stream: DataFrame) -> DataFrame:
-        """The stream with each tuple's place in the table, and the threshold there.
+        """Adds each tuple's place in the table, and the threshold there.
 
         One ``select`` a step: Spark keeps them apart, and evaluates each once.
         """
@@ -98,7 +98,7 @@ class Gate:
         )
 
     def _countable(self) -> list[Column]:
-        """What is counted a stratum: known ones by number, others by name."""
+        """Returns what the gate counts by stratum: numbers of known strata, names of others."""
         if self.keys.only:
             return []
         known = sf.col("_place") > 0
@@ -111,7 +111,7 @@ class Gate:
         return [number.alias("_number"), name.alias("_name")]
 
     def _seen(self) -> list[Column]:
-        """What a window wants to know beyond counts: the time, and some values."""
+        """Returns what a window wants to know beyond counts: the time, and some values."""
         if self.concept is None:
             return []
         key = sf.lit(0).cast("bigint") if self.keys.only else sf.col("_fingerprint")
@@ -140,9 +140,10 @@ class Gate:
         ]
 
     def _tally(self, column: str, kind: str) -> Column:
-        """Its values, each with how often it was seen, as a text of pairs: Spark takes tens of
-        milliseconds to write thousands of structs into a progress report. Where the gate is idle
-        the optimizer leaves nothing of this but a null.
+        """Counts how often each value of a column comes, as a text of pairs.
+
+        Spark takes tens of milliseconds to write thousands of structs into a progress report. Where
+        the gate is idle the optimizer leaves nothing of this but a null.
         """
         most = 2 * self.strata.most + 2  # exact while fewer than three quarters are in use
         top = sf.call_function("approx_top_k", sf.col(column), sf.lit(most), sf.lit(2 * most))
@@ -151,7 +152,9 @@ class Gate:
 
 
 def _nowhere() -> Column:
-    """Place 0, in words that the optimizer does not see through: a constant place would make a
-    tuple's SIC a constant in the generated code, to be compiled anew whenever it changes.
+    """Returns place 0 in a form that the optimizer does not see through.
+
+    A constant place would make a tuple's SIC a constant in the generated code, which Spark would
+    compile anew whenever it changes.
     """
     return sf.spark_partition_id() * 0

@@ -1,4 +1,4 @@
-"""Who a tuple is to a gate: the query, source and group that it counts for, and its identity."""
+"""Tells which query, source and group a tuple counts for, and what its identity is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from pyspark.sql import functions as sf
 from penstock.core.types import OTHER_GROUPS, Stratum
 
 SEPARATOR = "\x1f"
-SALT = 0x5EED
-"""So that decisions do not follow from hashes that the job itself may use."""
+HASH_SALT = 0x5EED
+"""Keeps the gate's decisions independent of hashes that the job itself may use."""
 
 
 def salt_of(source: str) -> int:
-    """A Java int, for a stream of this name."""
-    return SALT ^ (crc32(source.encode()) >> 1)
+    """Returns the salt of a stream's hashes, a Java int made of the stream's name."""
+    return HASH_SALT ^ (crc32(source.encode()) >> 1)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Where a tuple's query, source, group and identity are found."""
+    """Says where a tuple's query, source, group and identity are found."""
 
     query: Column | str
     source: Column | str
@@ -32,36 +32,39 @@ class Keys:
 
     @property
     def only(self) -> Stratum | None:
-        """The stratum, where there is only one."""
+        """Returns the stratum, where the stream has only one."""
         if self.strata or not self.same_value:
             return None
         return Stratum(str(self.query), str(self.source))
 
     @property
     def same_value(self) -> bool:
-        """All tuples are worth the same: one query, one source."""
+        """Says whether all tuples are worth the same: one query, one source."""
         return isinstance(self.query, str) and isinstance(self.source, str)
 
     @property
     def others(self) -> Stratum:
-        """Stands for tuples that were not told apart; a name that is a column is left empty."""
+        """Returns the stratum of tuples that were not told apart.
+
+        Where the query or the source is a column, its name in this stratum is empty.
+        """
         query, source = (n if isinstance(n, str) else "" for n in (self.query, self.source))
         return Stratum(query, source, OTHER_GROUPS)
 
     def may_be(self, stratum: Stratum) -> bool:
-        """Whether tuples of this stream can be counted for it."""
+        """Says whether tuples of this stream can count for a stratum."""
         return all(
             isinstance(mine, Column) or its in (mine, "")
             for mine, its in ((self.query, stratum.query), (self.source, stratum.source))
         )
 
     def fingerprint(self) -> Column:
-        """Of what varies in this stream; constants tell no tuples apart."""
+        """Hashes what varies in this stream; constants tell no tuples apart."""
         named = [_text(name) for name in (self.query, self.source) if isinstance(name, Column)]
         return sf.xxhash64(*_null_safe((*named, *self.strata)))
 
     def fingerprint_in(self, stream: DataFrame) -> Column | None:
-        """The same for a stream further down; None where it has lost the columns."""
+        """Returns the fingerprint for a stream further down; None where it has lost the columns."""
         if self.only is not None:
             return sf.lit(0).cast("bigint")
         try:
@@ -71,24 +74,24 @@ class Keys:
         return self.fingerprint()
 
     def name(self, *before: Column) -> Column:
-        """``before``, query, source and group; different strata have different names."""
+        """Joins ``before``, query, source and group; different strata have different names."""
         names = (_text(_column(self.query)), _text(_column(self.source)))
         parts = (*before, *names, group_name(self.strata))
         return sf.concat_ws(SEPARATOR, *parts)
 
     def draw(self, other: int = 0) -> Column:
-        """Evenly spread over 63 bits, a function of the stream's name and the tuple's identity.
+        """Returns a number that is spread evenly over 63 bits, made of stream and identity.
 
-        Of the name, since tuples that are joined may have the same identity in both streams:
-        the weight of a pair is the product of two weights only if they were decided apart. With
-        an ``other`` number, another draw.
+        The stream's name is part of it, since tuples that are joined may have the same identity in
+        both streams: the weight of a pair is the product of two weights only if the gates decided
+        apart. Each number ``other`` gives another draw.
         """
         salt = sf.lit(salt_of(self.others.source) ^ other)
         return sf.shiftrightunsigned(sf.xxhash64(salt, *_null_safe(self.identity)), 1)
 
 
 def group_name(columns: Sequence[Column]) -> Column:
-    """Different groups have different names, whatever their columns hold."""
+    """Names a group; different groups have different names, whatever their columns hold."""
     return sf.concat_ws(",", *(_part(column, len(columns)) for column in columns))
 
 
@@ -101,14 +104,17 @@ def _text(column: Column) -> Column:
 
 
 def _part(column: Column, of: int) -> Column:
-    """Of a group's name: null is ``\\N``, as in Hive, and what could be mistaken is escaped."""
+    """Returns one part of a group's name: null is ``\\N``, as in Hive; separators are escaped."""
     mistakable = r"([\\,])" if of > 1 else r"([\\])"
     escaped = sf.regexp_replace(column.cast("string"), mistakable, r"\\$1")
     return sf.coalesce(escaped, sf.lit(r"\N"))
 
 
 def _null_safe(columns: Sequence[Column]) -> list[Column]:
-    """A hash skips nulls, so that (null, a) and (a, null) would be one; say which is which."""
+    """Adds a column that says which of the others are null.
+
+    A hash skips nulls, so that (null, a) and (a, null) would be one.
+    """
     if len(columns) < 2:
         return list(columns)
     nulls = reduce(

@@ -1,4 +1,4 @@
-"""The strata that a gate knows, and the tables of them that it has sent."""
+"""Knows the strata of a gate, and the tables of them that were sent to it."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -14,10 +14,10 @@ TABLES_REMEMBERED = 8
 
 
 class KnownStrata:
-    """A registry: every stratum that tuples were seen of, with its fingerprint.
+    """Keeps every stratum that a tuple was seen of, with its fingerprint.
 
-    Whoever reads counts calls ``meet`` for strata that are new; whoever makes a plan calls ``list``
-    for the table that goes with it. There are at most ``most`` strata.
+    The codec calls ``meet`` for strata that are new when it reads counts, and ``list`` for the
+    table that goes with a plan. There are at most ``most`` strata.
     """
 
     def __init__(self, most: int) -> None:
@@ -40,7 +40,7 @@ class KnownStrata:
                 self.fingerprints = kept
 
     def list(self, version: int, strata: Strata) -> Table:
-        """The table of these strata, remembered under a plan's version.
+        """Returns the table of these strata, and remembers it under a plan's version.
 
         It is the table before, the same object, unless the strata have changed.
         """
@@ -55,7 +55,7 @@ class KnownStrata:
         return table
 
     def listed(self, version: int) -> tuple[Table, Strata]:
-        """The table that went with a plan, and its strata; raises KeyError for one of long ago."""
+        """Returns the table of a plan and its strata; raises KeyError where it is forgotten."""
         return self._listed[version]
 
     def recall(self, version: int, table: Table, fingerprints: Mapping[Stratum, int]) -> None:
@@ -64,10 +64,11 @@ class KnownStrata:
         self._remember(version, table, Strata(fingerprints))
 
     def by_stratum(self, values: Mapping[int, Value]) -> dict[Stratum, Value]:
-        """What is known by fingerprint, by the strata that have these fingerprints."""
+        """Returns by stratum what is known by fingerprint."""
         return {s: values[f] for s, f in self.fingerprints.items() if f in values}
 
     def by_fingerprint(self) -> dict[int, Stratum]:
+        """Returns the strata by fingerprint."""
         return {fingerprint: stratum for stratum, fingerprint in self.fingerprints.items()}
 
     def _remember(self, version: int, table: Table, strata: Strata) -> None:

@@ -1,4 +1,4 @@
-"""A hash table in arrays, which native expressions can look a stratum up in.
+"""Holds strata in a hash table made of arrays, in which native expressions can look them up.
 
 Spark's own maps are searched from end to end, and a join costs a job a batch. Cuckoo hashing
 (Pagh and Rodler, 2001) puts each key into one of two places that its hash names, so a look-up is
@@ -14,18 +14,18 @@ import numpy as np
 from penstock.core.types import Floats, Ints
 
 Values = TypeVar("Values", Ints, Floats)
-NOT_IN_PLACE_1 = 2**32 + 1
-"""Free places hold 0, a key that only place 1 could hold; and place 1 this one, of place 2."""
+KEY_NOT_IN_PLACE_1 = 2**32 + 1
+"""A free place holds key 0, which belongs into place 1; a free place 1 holds this key instead."""
 
-LONGEST_WALK = 64
-"""Evictions after which the table is taken to be too small."""
-MOST_PLACES = 64
-"""Times the usual size, after which keys are no hashes and a larger table would not help."""
+MOST_EVICTIONS = 64
+"""After this many evictions for one key, the table counts as too small."""
+LARGEST_GROWTH_FACTOR = 64
+"""A table of this many times the usual size would not help keys that are no hashes."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """``keys[p]`` and ``ordinals[p]`` for place p; place 0, like any free place, is nobody's."""
+    """Holds ``keys[p]`` and ``ordinals[p]`` for each place p; place 0 and free places hold none."""
 
     mask: int
     """Both places of a key k: ``(k & mask) + 1`` and ``((k >>> 32) & mask) + 1``."""
@@ -36,26 +36,26 @@ class Table:
 
     @classmethod
     def of(cls, keys: Ints) -> "Table":
-        """Key i gets ordinal i + 1. Keys must differ."""
+        """Makes a table in which key i has ordinal i + 1; keys must differ."""
         if np.unique(keys).size != keys.size:
             raise ValueError("two strata have the same fingerprint")
         size = 8
         while size < 2.6 * keys.size:
             size *= 2
-        largest = MOST_PLACES * size
+        largest = LARGEST_GROWTH_FACTOR * size
         while (places := _placed(keys, size)) is None:
             size *= 2
             if size > largest:
                 raise ValueError("the fingerprints of three strata are too much alike for a table")
         table_keys, ordinals = np.zeros((2, size + 1), dtype=np.int64)
-        table_keys[1] = NOT_IN_PLACE_1
+        table_keys[1] = KEY_NOT_IN_PLACE_1
         table_keys[places] = keys
         ordinals[places] = np.arange(1, keys.size + 1)
         digest = blake2b(table_keys.tobytes(), digest_size=8).digest()
         return cls(size - 1, table_keys, ordinals, int.from_bytes(digest, signed=True))
 
     def find(self, key: int) -> int:
-        """As the gate does it; for tests."""
+        """Returns the ordinal of a key as the gate finds it, 0 for none; only tests call it."""
         unsigned = key & (2**64 - 1)
         for place in ((unsigned & self.mask) + 1, ((unsigned >> 32) & self.mask) + 1):
             if self.keys[place] == key:
@@ -63,7 +63,7 @@ class Table:
         return 0
 
     def by_place(self, values: Values) -> Values:
-        """Values given by ordinal, with that of nobody first, as the gate reads them."""
+        """Returns by place what is given by ordinal, where ordinal 0 stands for no stratum."""
         return values[self.ordinals]
 
 
@@ -74,7 +74,7 @@ def _placed(keys: Ints, size: int) -> Ints | None:
     owner = [-1] * (size + 1)
     for newcomer in range(len(first)):
         guest, place = newcomer, first[newcomer]
-        for _ in range(LONGEST_WALK):
+        for _ in range(MOST_EVICTIONS):
             guest, owner[place] = owner[place], guest
             if guest < 0:
                 break

@@ -1,8 +1,8 @@
-"""What a gate looks at for a window, beyond counts: the newest event time, and some values.
+"""Observes for a window what counts do not tell: the newest event time, and some values.
 
-Counts by group come from ``approx_top_k``; there is no such thing for sums. So a few thousand of
-the admitted tuples, chosen by a second hash of their identity, show their value to the driver,
-which is enough for means and spreads and costs the same for any number of groups.
+Counts by group come from ``approx_top_k``, which has no equal for sums. So the gate sends the
+values of a few thousand admitted tuples to the driver. It chooses them by a second hash of their
+identity. They are enough for means and spreads, and cost the same for any number of groups.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from pyspark.sql import functions as sf
 from penstock.core.types import Stratum
 from penstock.windows.concept import Concept
 
-MOST_VALUES = 2000
-"""Values that are looked at in a batch, about."""
+VALUES_PER_BATCH = 2000
+"""About how many values of a batch the gate sends to the driver."""
 
 
 def look(concept: Concept, key: Column, chosen: Column) -> list[Column]:
-    """Columns for the metrics below.
+    """Returns the columns that the metrics below are made of.
 
     ``key`` tells groups apart, ``chosen`` says which tuples show their value.
     """
@@ -34,15 +34,18 @@ def look(concept: Concept, key: Column, chosen: Column) -> list[Column]:
 
 
 def clock_metric(concept: Concept) -> Column:
+    """Observes the newest event time, or null where the concept has none."""
     clock = sf.lit(None).cast("double") if concept.time is None else sf.col("_clock")
     return sf.max(clock).alias("clock")
 
 
 def values_metric() -> Column:
+    """Observes the values that were chosen, each with its group's key."""
     return sf.collect_list(sf.col("_value")).alias("values")
 
 
 def newest(metrics: Mapping[str, Any]) -> float | None:
+    """Returns the newest event time that a gate observed."""
     clock = metrics.get("clock")
     return None if clock is None else float(clock)
 
@@ -50,6 +53,7 @@ def newest(metrics: Mapping[str, Any]) -> float | None:
 def values_of(
     metrics: Mapping[str, Any], strata: Mapping[int, Stratum]
 ) -> dict[Stratum, list[float]]:
+    """Returns the values that a gate observed, by stratum."""
     found: dict[Stratum, list[float]] = {}
     for entry in metrics["values"]:
         stratum = strata.get(int(entry["k"]))

@@ -1,9 +1,9 @@
-"""The account of every batch, on disk: arrived = admitted + shed, also after a crash.
+"""Keeps the account of every batch on disk: arrived = admitted + shed, also after a crash.
 
-A line of JSON a batch, appended when the batch is known to be committed. A batch that ran again
-after a crash is written again, and the last line counts; a line that a crash cut short is left
-out, and its batch is counted anew (see ``recount``). A query that is started for the first time
-gets a line of its own with its first batch, so that a batch that is missing is missed.
+The ledger appends a line of JSON when a batch is known to be committed. A batch that ran again
+after a crash gets another line, and the last line counts. A line that a crash cut short does not
+count, and the site counts its batch anew (see ``recount``). A query that starts for the first time
+gets a line of its own with the number of its first batch, so that a missing batch is noticed.
 """
 
 import json
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Entry:
-    """What one gate did in one batch."""
+    """Says what one gate did in one batch."""
 
     job: str
     batch: int
@@ -31,11 +31,12 @@ class Entry:
 
     @property
     def balanced(self) -> bool:
+        """Says whether every tuple that arrived was admitted or shed."""
         return self.arrived == self.admitted + self.shed
 
 
 class Ledger:
-    """In memory, and in a file where one is given."""
+    """Keeps entries in memory, and in a file where one is given."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -47,18 +48,19 @@ class Ledger:
             self._read(path)
 
     def open(self, job: str, query: str, batch: int, gates: int = 1) -> None:
-        """The account of a query begins with this batch, if it has not begun before."""
+        """Begins the account of a query with this batch, if it has not begun before."""
         self._gates[job, query] = gates
         if (job, query) not in self._first:
             self._first[job, query] = batch
             self._append({"job": job, "query": query, "first": batch, "gates": gates})
 
     def record(self, entry: Entry) -> None:
+        """Adds an entry; it replaces an earlier one of the same batch and gate."""
         self._entries[entry.job, entry.query, entry.batch, entry.gate] = entry
         self._append(asdict(entry))
 
     def note(self, job: str, query: str, batch: int, gate: int, metrics: Mapping[str, Any]) -> None:
-        """What a gate has counted in a batch."""
+        """Records what a gate has counted in a batch."""
         arrived, admitted = int(metrics["arrived"]), int(metrics["admitted"])
         self.record(
             Entry(
@@ -83,12 +85,12 @@ class Ledger:
         return iter(self._entries.values())
 
     def lacks(self, job: str, query: str, batch: int) -> bool:
-        """The batch belongs to the account and is not in it."""
+        """Says whether a batch belongs to the account and is not in it."""
         first = self._first.get((job, query))
         return first is not None and batch >= first and batch not in self.batches(job, query)
 
     def batches(self, job: str, query: str | None = None) -> set[int]:
-        """Those that all gates of the query have an entry of."""
+        """Returns the batches of which every gate of the query has an entry."""
         found = Counter((e.query, e.batch) for e in self if e.job == job)
         return {
             batch
@@ -98,7 +100,7 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Every entry balances, and no batch of any job is missing."""
+        """Says whether every entry balances, and no batch of any job is missing."""
         newest: dict[tuple[str, str], int] = {}
         for entry in self:
             key = entry.job, entry.query
@@ -110,7 +112,7 @@ class Ledger:
         return whole and all(entry.balanced for entry in self)
 
     def total(self, job: str | None = None) -> tuple[int, int, int]:
-        """Arrived, admitted, shed."""
+        """Returns how many tuples arrived, were admitted, and were shed."""
         mine = [entry for entry in self if job in (None, entry.job)]
         return (
             sum(entry.arrived for entry in mine),

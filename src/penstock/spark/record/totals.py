@@ -1,4 +1,4 @@
-"""What every query added up to since its site began."""
+"""Adds up what every query did since its site began."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from penstock.core.state import State
 from penstock.core.types import Batch
 from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
-from penstock.spark.report import CapacityReport, LatencyReport, QueryReport, SiteReport
+from penstock.spark.site_report import CapacityReport, LatencyReport, QueryReport, SiteReport
 
 
 @dataclass
 class QueryTotals:
-    """Of one query; ``stream`` is the Spark query that it runs in."""
+    """Counts the tuples of one query; ``stream`` is the Spark query that it runs in."""
 
     stream: str
     arrived: int = 0
@@ -32,7 +32,7 @@ class Totals:
     _sic: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def add(self, gated: Batch, guarded: Batch) -> None:
-        """One batch, as its gates admitted it and with what guards lost of that taken off."""
+        """Adds one batch, as its gates admitted it and without what guards lost of that."""
         lost = {} if guarded is gated else _by_query(guarded)
         for query, (arrived, admitted) in _by_query(gated).items():
             if arrived:
@@ -43,11 +43,13 @@ class Totals:
                 totals.batches += 1
 
     def sample(self, sic: Mapping[str, float]) -> None:
+        """Adds a sample of each query's SIC."""
         for query, value in sic.items():
             total, times = self._sic.get(query, (0.0, 0))
             self._sic[query] = (total + value, times + 1)
 
     def mean_sic(self, query: str) -> float:
+        """Returns the mean of a query's samples of SIC."""
         total, times = self._sic.get(query, (1.0, 1))
         return total / times
 
@@ -59,6 +61,7 @@ class Totals:
         state: State,
         guards: Iterable[dict[str, Any]],
     ) -> SiteReport:
+        """Makes the report of the site."""
         latency = {name: LatencyReport.of(s.latencies) for name, s in streams.items()}
         return SiteReport(
             queries=tuple(
@@ -85,7 +88,7 @@ class Totals:
 
 
 def _by_query(batch: Batch) -> dict[str, tuple[int, int]]:
-    """Arrived and admitted, of each query in a batch."""
+    """Returns how many tuples of each query arrived in a batch, and how many were admitted."""
     queries = {stratum.query for stratum in batch.counts}
     if len(queries) == 1:  # as a rule, and there may be thousands of strata
         return {queries.pop(): (batch.arrived, batch.admitted)}
@@ -97,7 +100,7 @@ def _by_query(batch: Batch) -> dict[str, tuple[int, int]]:
 
 
 def _capacity(name: str, settings: Settings, state: State) -> float:
-    """Tuples a second that a query could admit now, if it had the site to itself."""
+    """Returns the tuples a second that a query could admit now, if it had the site to itself."""
     stream = state.streams.get(name)
     if stream is None or stream.clock.admitting <= 0:
         return 0.0
@@ -108,7 +111,7 @@ def _capacity(name: str, settings: Settings, state: State) -> float:
 
 
 def _utilisation(streams: Iterable[SparkQuery]) -> float:
-    """The share of the time in which a batch was running, of the busiest query."""
+    """Returns the share of the time in which a batch was running, of the busiest query."""
     shares = [0.0]
     for stream in streams:
         took = sum(batch.seconds for batch in stream.latencies)

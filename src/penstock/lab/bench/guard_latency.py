@@ -1,4 +1,4 @@
-"""The guard on Spark: three classes of work, and work that was measured.
+"""Measures the guard on Spark: three classes of work, and work that was measured.
 
 Each compares guards that differ only in what they know of costs:
 
@@ -6,14 +6,13 @@ Each compares guards that differ only in what they know of costs:
 - ``exact``: told what every tuple costs;
 - ``average``: takes every tuple for an average one, but still looks at the clock;
 - ``straw man``: takes every tuple for an average one and foresees its wait from that, as in the
-  paper (LAS, section V-A); nobody tells it that it is wrong. Where as much comes as could be done
+  paper (LAS, section V-A); it never learns that it is wrong. Where as much comes as could be done
   on average, it foresees no wait and sheds nothing, there as here.
 
 All of them run for equally long. A straw man's queue grows for as long as it works, so the figure
 that compares it depends on that length; the paper's run took over an hour.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -31,18 +30,21 @@ from penstock.guard.admission import Function
 from penstock.guard.task import MakeAdmission, with_costs
 from penstock.lab.bench import harness as h
 from penstock.lab.bench.guard_rivals import CORES, AdmittedSoFar, ExactCosts, StrawManAdmission
+from penstock.lab.data_files import data_file
 from penstock.sources.generators import Readings
 from penstock.sources.replay import replay
 from penstock.spark.guard_driver import Guard
 
 Value = TypeVar("Value")
+REQUESTS = "alibaba_genai_requests_2024.parquet"
+"""The file of execution times that were measured."""
 KEYS = 500
 CLASS_SECONDS = (0.001, 0.005, 0.025)
 """Seconds of work for others, politicians and media."""
 TRIGGER_SECONDS = 0.5
 JUDGED_REQUESTS = 4000
 """The requests by whose costs estimates are judged; of older ones, a guard has forgotten most."""
-RUN_LENGTHS = 4 / 3
+RUN_LENGTH_FACTOR = 4 / 3
 """How long each guard runs, in lengths of the benchmark; the calibration before takes a third."""
 SLACK_FACTOR = 2.0
 """What a tuple may wait on average, in waits that the micro-batches alone cause."""
@@ -64,10 +66,12 @@ def class_of(key: str) -> float:
 
 
 def classes(row: Mapping[str, Any]) -> float:
+    """Works for as long as an entity of the row's class costs."""
     return busy(class_of(row["key"]))
 
 
 def scaled(row: Mapping[str, Any]) -> float:
+    """Works for as long as the row says."""
     return busy(row["cost"])
 
 
@@ -128,9 +132,8 @@ def _measured(spark: SparkSession, path: Path, requests: Any, seconds: float) ->
 def _requests() -> tuple[Any, str]:
     """Returns requests of 8 ms on average, at most 150; made up where the file is missing."""
     pandas: Any = import_module("pandas")
-    given = Path(os.environ.get("PENSTOCK_DATA", "../shared/data"))
-    file = given / "alibaba_genai_requests_2024.parquet"
-    if file.exists():
+    file = data_file(REQUESTS)
+    if file is not None:
         table = pandas.read_parquet(file).dropna(subset=["exec_time_seconds"])
         table = table.sort_values("gmt_create")
         models, times = table["checkpoint_model_version_id"], table["exec_time_seconds"]
@@ -141,7 +144,7 @@ def _requests() -> tuple[Any, str]:
         times = pandas.Series(rng.lognormal(0, 1, 80)[picks] * rng.lognormal(0, 0.3, picks.size))
     cost = np.clip(times.to_numpy() * (0.008 / times.mean()), 1e-5, 0.15).round(5)
     frame = pandas.DataFrame({"model": models.fillna("none").to_numpy(), "cost": cost})
-    return frame, file.name if file.exists() else "made up"
+    return frame, "made up" if file is None else file.name
 
 
 def _estimates(
@@ -199,7 +202,14 @@ def _compare(
         }
         for name, key in keys.items():
             guard, found[name] = _guarded(
-                spark, stream(rate), function, key, make[name], wait, seconds * RUN_LENGTHS, name
+                spark,
+                stream(rate),
+                function,
+                key,
+                make[name],
+                wait,
+                seconds * RUN_LENGTH_FACTOR,
+                name,
             )
             if guards is not None:
                 guards[name] = guard

@@ -62,7 +62,8 @@ class Experiment(Protocol):
     about: ClassVar[str]
     """One line, for the list of experiments."""
 
-    def run(self, effort: float, say: Say) -> Result: ...
+    def run(self, effort: float, say: Say) -> Result:
+        """Runs the experiment; ``say`` gets what is being done, and which part is done."""
 
 
 def publish(result: Result, name: str, directory: Path) -> None:

@@ -10,7 +10,7 @@ from penstock.policy.balance_sic import level_out
 from penstock.windows.pace import levels, rates_at
 
 
-class Concept:
+class ConceptPolicy:
     """CoD (section V) inside the budget that BALANCE-SIC gives a query.
 
     A query's budget is what lifting it to the common level of SIC costs. It goes to its groups

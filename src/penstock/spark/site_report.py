@@ -1,4 +1,4 @@
-"""What a site reports of itself: frozen, typed, and ``to_dict()`` for JSON."""
+"""Holds what a site reports of itself: frozen, typed, and ``to_dict()`` for JSON."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -15,7 +15,7 @@ STEPS_PER_BATCH = 40
 
 @dataclass(frozen=True)
 class LatencyReport:
-    """Milliseconds from a tuple's arrival to the commit of its batch, over admitted tuples."""
+    """Holds milliseconds from a tuple's arrival to its batch's commit, over admitted tuples."""
 
     p50: float = 0.0
     p95: float = 0.0
@@ -39,7 +39,7 @@ class LatencyReport:
 
 @dataclass(frozen=True)
 class QueryReport:
-    """One query since the site began.
+    """Reports on one query since the site began.
 
     ``arrived``, ``admitted`` and ``shed`` are the gates' account, which is the ledger's: the first
     is the sum of the others. What guards behind the gates shed or skipped, of what was admitted, is
@@ -59,7 +59,7 @@ class QueryReport:
 
 @dataclass(frozen=True)
 class CapacityReport:
-    """The site as a whole."""
+    """Reports on the site as a whole."""
 
     capacity: float
     """Tuples a second that its queries could admit now."""
@@ -71,7 +71,7 @@ class CapacityReport:
 
 @dataclass(frozen=True)
 class SiteReport:
-    """What ``Site.report()`` answers.
+    """Is what ``Site.report()`` returns.
 
     Examples
     --------
@@ -86,14 +86,14 @@ class SiteReport:
     ledger_balanced: bool
 
     def __getitem__(self, query: str) -> QueryReport:
-        """The report of one query."""
+        """Returns the report of one query."""
         for report in self.queries:
             if report.id == query:
                 return report
         raise KeyError(query)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values, as ``penstock run --report`` writes them."""
+        """Returns plain values, as ``penstock run --report`` writes them."""
         told = asdict(self)
         told["queries"] = list(told["queries"])
         guards = told.pop("guards")
