@@ -1,4 +1,4 @@
-.PHONY: help setup test oldest lint demo lock clean
+.PHONY: help setup quick test oldest lint demo lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -12,6 +12,9 @@ lint: setup  ## formatting, lint and types
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
+
+quick: lint  ## the inner loop: lint, types, and every test that starts no Spark
+	.venv/bin/pytest -m "not alone and not spark" -n 2 --dist worksteal
 
 test: lint  ## everything that has to hold
 	.venv/bin/pytest -m alone

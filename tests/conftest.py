@@ -22,6 +22,13 @@ pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that have the session, so that ``make quick`` leaves them out."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            item.add_marker("spark")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.

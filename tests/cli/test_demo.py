@@ -335,6 +335,7 @@ def left_behind(scratch: Path) -> list[Path]:
     return list(scratch.glob("penstock-demo-*"))
 
 
+@pytest.mark.spark
 def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path, scratch: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
@@ -357,6 +358,7 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path, scratc
     assert [path.name for path in here.iterdir()] == ["figures.json"]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("stage", "wait", "number"),
     [("starting", 1.0, signal.SIGTERM), ("measuring", 4.0, signal.SIGINT)],

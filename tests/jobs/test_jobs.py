@@ -251,6 +251,7 @@ queries:
 """
 
 
+@pytest.mark.spark
 def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
     """As a user runs it: plain lines, a report, results on the console; then a signal ends it, sent
     to all of its processes, as ``timeout`` and service managers do.

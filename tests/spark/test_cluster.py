@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 CORE = [
     "test_counts_are_exact_and_each_plan_is_in_force_in_its_own_batch",
@@ -15,6 +17,7 @@ CORE = [
 ]
 
 
+@pytest.mark.spark
 def test_the_gate_on_executors_of_their_own() -> None:
     environment = {
         **os.environ,
