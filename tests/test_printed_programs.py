@@ -11,8 +11,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from penstock import replay
+from tests.spark.support import wait_until
 
 ROOT = Path(__file__).parent.parent
 README, TUTORIAL = ROOT / "README.md", ROOT / "docs" / "tutorial.md"
@@ -88,6 +93,14 @@ def test_the_program_in_the_readme_runs_and_says_how_complete_its_results_are(
 
 @pytest.mark.spark
 @pytest.mark.timeout(LONGEST_RUN_SECONDS + 30)
+def test_the_example_in_python_runs_without_a_broker(tmp_path: Path) -> None:
+    said = run_program((ROOT / "examples" / "fares.py").read_text(), tmp_path)
+    assert re.search(r"^\|\{[^|]+\|r\d+ *\|\{[^|]+\|\d+ *\|[\d.]+ *\|$", said, re.M), said
+    assert re.search(r"QueryReport\(id='fares', arrived=[1-9]", said)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(LONGEST_RUN_SECONDS + 30)
 def test_the_python_of_the_tutorial_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     program = "\n".join([*blocks(TUTORIAL, "python"), WHAT_THE_TUTORIAL_SAYS])
     assert "AS THE TUTORIAL SAYS" in run_program(program, tmp_path)
@@ -107,6 +120,41 @@ def test_the_commands_of_the_tutorial_run_and_the_ledger_survives(tmp_path: Path
     assert report["ledger_balanced"]
     assert report["queries"][0]["arrived"] > 0
     assert (tmp_path / "state" / "site" / "ledger.jsonl").read_text().count("\n") > 1
+
+
+def test_the_python_of_the_simulator_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    exec("\n".join(blocks(ROOT / "docs" / "simulator.md", "python")), {})
+    assert "Spread(" in capsys.readouterr().out
+
+
+def test_the_python_about_concepts_is_accepted(spark: SparkSession) -> None:
+    rides = replay(spark, generator="rides", rate=100)
+    names = {"spark": spark, "raw": rides.withColumnRenamed("_arrival", "pickup")}
+    outcome = executed(ROOT / "docs" / "concept.md", names)
+    assert outcome["out"].columns[-2:] == ["avg(fare)", "within"]
+    assert {"start", "end", "group", "fare", "kept"} <= set(outcome["medians"].columns)
+    outcome["site"].stop()
+
+
+def test_the_python_about_guards_runs(spark: SparkSession) -> None:
+    rides = replay(spark, generator="rides", rate=100, routes=3)
+    requests = rides.selectExpr("route AS model", "route AS tenant", "_arrival AS arrived_at")
+    names = {"spark": spark, "requests": requests, "score": lambda _: 1.0}
+    outcome = executed(ROOT / "docs" / "las.md", names)
+    site = outcome["site"]
+    try:
+        wait_until(lambda: site.report().guards[-1]["kept"] > 0, what="a tuple behind the guard")
+    finally:
+        site.stop()
+
+
+def executed(document: Path, names: dict[str, Any]) -> dict[str, Any]:
+    """The names that there are when all blocks of a document have run, in the tests' session."""
+    exec("\n".join(blocks(document, "python")), names)
+    return names
 
 
 def test_what_is_not_a_block_is_not_run(tmp_path: Path) -> None:
