@@ -10,7 +10,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
+from penstock import Site
+from penstock import functions as sf
 from penstock.cli.main import main
 
 ROOT = Path(__file__).parent.parent
@@ -29,8 +32,13 @@ LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 IMPORT = re.compile(r"^(?:from penstock[\w.]* import|import penstock)\b.*$", re.M)
+OF_A_SITE = re.compile(r"(?<![\w/-])site\.([a-z_]+)")
+OF_FUNCTIONS = re.compile(r"\bsf\.([a-z_]+)")
+TARGET = re.compile(r"(?:`|^```\n|^(?=make [a-z]+ +#))make ([a-z]+)", re.M)
+"""A target of the Makefile: in a block of commands, or quoted in a text."""
 COMMAND = re.compile(r"(?:`|^|\$ )penstock ([a-z]+)", re.M)
 EXAMPLE = re.compile(r"^\s*>>> ", re.M)
+EXAMPLE_WITH_SPARK = re.compile(r"^\s*>>> .*\bspark\b", re.M)
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 EVERY_DOCUMENT = pytest.mark.parametrize(
@@ -134,10 +142,15 @@ def test_links_of_a_document_lead_somewhere(document: Path) -> None:
 
 
 @EVERY_DOCUMENT
-def test_what_a_document_imports_can_be_imported(document: Path) -> None:
+def test_python_in_a_document_is_python_and_names_what_exists(document: Path) -> None:
+    """Every block compiles; what it imports is there, and so is what it takes of a site."""
     for block in BLOCK.findall(document.read_text()):
+        compile(block, document.name, "exec")
         for line in IMPORT.findall(block):
             exec(line, {})
+    text = document.read_text()
+    assert [name for name in OF_A_SITE.findall(text) if not hasattr(Site, name)] == []
+    assert [name for name in OF_FUNCTIONS.findall(text) if not hasattr(sf, name)] == []
 
 
 def test_commands_that_documents_name_exist(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,6 +160,17 @@ def test_commands_that_documents_name_exist(capsys: pytest.CaptureFixture[str]) 
         with pytest.raises(SystemExit) as ended:
             main([name, "--help"])
         assert ended.value.code == 0, capsys.readouterr().err
+
+
+def test_targets_that_documents_name_are_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    named = {name for document in DOCUMENTS for name in TARGET.findall(document.read_text())}
+    assert {"setup", "test", "demo"} <= named
+    assert named <= targets
+
+
+def test_no_document_takes_the_name_of_pandas_on_spark() -> None:
+    assert [path.name for path in DOCUMENTS if "import penstock as ps" in path.read_text()] == []
 
 
 def test_what_is_not_there_is_noticed() -> None:
@@ -161,12 +185,15 @@ def test_what_is_not_there_is_noticed() -> None:
 # --- examples in docstrings --------------------------------------------------------------------
 
 
-def modules_with_examples() -> list[str]:
+def modules_with_examples() -> list[ParameterSet]:
     found = []
     for path in python_files("src"):
-        if EXAMPLE.search(path.read_text()):
+        text = path.read_text()
+        if EXAMPLE.search(text):
             parts = path.relative_to(ROOT / "src").with_suffix("").parts
-            found.append(".".join(part for part in parts if part != "__init__"))
+            name = ".".join(part for part in parts if part != "__init__")
+            marks = [pytest.mark.spark] if EXAMPLE_WITH_SPARK.search(text) else []
+            found.append(pytest.param(name, marks=marks))
     return found
 
 

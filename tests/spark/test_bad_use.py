@@ -177,6 +177,7 @@ def test_terms(terms: dict[str, Any], message: str) -> None:
         QueryTerms(**terms)
 
 
+@pytest.mark.spark
 def test_bounds_are_asked_for_or_not() -> None:
     with pytest.raises(ValueError, match=r"bounds must be True or False.*; got 2"):
         pf.avg("value", bounds=2)  # type: ignore[arg-type]

@@ -93,28 +93,47 @@ def test_one_name_may_have_two_checkpoints() -> None:
 
 
 @settings(max_examples=200)
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=6), st.data())
+@given(st.integers(1, 3), st.lists(st.integers(0, 1000), min_size=1, max_size=6), st.data())
 def test_law_1_wherever_a_crash_cuts_the_file_the_account_is_made_whole(
-    arrivals: list[int], data: st.DataObject
+    gates: int, arrivals: list[int], data: st.DataObject
 ) -> None:
-    """What is missing afterwards is missed, and once it is counted again every tuple is there."""
-    batches = []
+    """What is missing afterwards is missed, and once it is counted again every tuple is there.
+
+    A batch has a line of each gate, and a crash may come between two of them.
+    """
+    entries = []
     for number, arrived in enumerate(arrivals):
-        admitted = data.draw(st.integers(0, arrived))
-        batches.append(Entry("fares", number, "gate-0", 1, arrived, admitted, arrived - admitted))
+        for gate in range(gates):
+            admitted = data.draw(st.integers(0, arrived))
+            counts = arrived, admitted, arrived - admitted
+            entries.append(Entry("fares", number, f"gate-{gate}", 1, *counts))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.jsonl"
         whole = Ledger(path)
-        whole.open("fares", "", 0)
-        for each in batches:
+        whole.open("fares", "", 0, gates)
+        for each in entries:
             whole.record(each)
         written = path.read_bytes()
         path.write_bytes(written[: data.draw(st.integers(0, len(written)))])
         again = Ledger(path)
-        again.open("fares", "", 0)
-        for each in batches:
-            if again.lacks("fares", "", each.batch):
+        again.open("fares", "", 0, gates)
+        lost = {batch for batch in range(len(arrivals)) if again.lacks("fares", "", batch)}
+        for each in entries:
+            if each.batch in lost:
                 again.record(each)
-        assert sorted(again, key=lambda each: each.batch) == batches
-        assert Ledger(path).total() == (sum(arrivals), *again.total()[1:])
+        assert sorted(again, key=lambda each: (each.batch, each.gate)) == entries
+        assert Ledger(path).total() == (gates * sum(arrivals), *whole.total()[1:])
         assert balances(Ledger(path))
+
+
+@pytest.mark.parametrize("known", [1, 2])
+def test_law_1_a_crash_between_the_lines_of_two_gates_is_noticed(
+    tmp_path: Path, known: int
+) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.open("fares", "id", 0, gates=2)
+    for gate in range(known):
+        ledger.record(entry(0, gate=f"gate-{gate}"))
+    again = Ledger(tmp_path / "ledger.jsonl")
+    assert again.lacks("fares", "id", 0) == (known == 1)
+    assert again.balanced == (known == 2)

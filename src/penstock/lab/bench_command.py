@@ -11,7 +11,7 @@ PROMISE_BROKEN_EXIT_CODE = 1
 """The exit code where a benchmark ran and something that it promises did not hold."""
 DESCRIPTION = (
     "Measures what gate and guard promise. Of the gate: latency, capacity, burst, transparent, "
-    "fair, jobs, truthful, coverage, groups; of the guard: guard-classes, guard-measured, "
+    "fair, jobs, truthful, coverage, groups, wire; of the guard: guard-classes, guard-measured, "
     "guard-fair, guard-overhead. Rates follow from what this machine can do; each line under "
     "'holds' says whether a promise held; if one does not, the exit code is 1."
 )
