@@ -314,7 +314,9 @@ class TestOptions:
     def test_nonsense_is_refused_before_anything_starts(self, tmp_path: Path) -> None:
         with pytest.raises(PenstockError, match="--seconds must lie between 4 and 3600"):
             show(seconds=0.0)
-        with pytest.raises(PenstockError, match=r"--json: .*No such file"):
+        with pytest.raises(
+            PenstockError, match=r"--json must be a file that can be written; got .*No such file"
+        ):
             show(file=tmp_path / "no" / "figures.json")
 
     def test_a_press_is_remembered_and_a_second_one_is_not_made_to_wait(self) -> None:

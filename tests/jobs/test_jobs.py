@@ -297,8 +297,11 @@ def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--seconds", "0"], "--seconds: expected a number above 0, not 0"),
-        (["--report", "/nowhere/at/all.json"], "--report: /nowhere/at/all.json: No such file"),
+        (["--seconds", "0"], "--seconds must be above 0, such as 30; got 0"),
+        (
+            ["--report", "/nowhere/at/all.json"],
+            "--report must be a file that can be written; got '/nowhere/at/all.json'",
+        ),
     ],
 )
 def test_bad_options(

@@ -58,7 +58,7 @@ def test_an_allowance_is_the_textbook_sample_size() -> None:
         ({"window": "soon"}, "window"),
         ({"window": "1m", "by": "size"}, "'equal' or 'neyman'"),
         ({"window": "1m", "keep": 1.5}, "keep must be a share .* got 1.5"),
-        ({"window": "1m", "keep": "a lot"}, "no share"),
+        ({"window": "1m", "keep": "a lot"}, "keep must be a share"),
         ({"window": "1m", "error": "5%"}, "value must be given with error"),
         ({"window": "1m", "error": "5%", "keep": 0.1, "value": "x"}, "must not be given both"),
         (
