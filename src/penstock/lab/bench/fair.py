@@ -129,7 +129,7 @@ def run_jobs(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
             lambda: samples.append(site.sic()),
             "three jobs",
         )
-        report = site.report()
+        report = site.report().to_dict()
     late = [sic for sic in samples[len(samples) // 2 :] if len(sic) == len(jobs)]
     mean = {name: float(np.mean([sic[name] for sic in late])) for name in jobs} if late else {}
     apart = max(mean.values()) - min(mean.values()) if mean else 1.0
