@@ -2,7 +2,9 @@
 
 Everything that touches the JVM or an undocumented module of PySpark is a method here: one for each
 question, with a contract test for each in ``tests/spark/test_engine.py``. What breaks with the next
-Spark breaks here, and says so in one sentence.
+Spark breaks here first, and says so in one sentence. Three more places lean on what Spark does not
+promise, and have tests of their own: the local properties that ``jvm/`` reads, the checkpoint's
+offset log (``record.recount``), and what the optimizer folds (``gate.wire``, ``gate.columns``).
 
 How a plan reaches a running query is public: the functions of a catalog (``jvm/``, and
 ``penstock.spark.gate.wire``). What is private is named at each method below.
@@ -29,8 +31,18 @@ KNOWN_SPARKS = ("4.2", "4.3")
 CATALOG = "penstock"
 """The catalog of this name is taken in a session that has a site."""
 JAR = Path(__file__).with_name("penstock.jar")
+TRIGGER_KINDS = {
+    "OneTime": "once",
+    "AvailableNow": "once",
+    "Continuous": "continuous",
+    "RealTime": "real-time",
+}
+"""Kinds of triggers by how the names of Spark's classes begin."""
 JVM_EXIT_SECONDS = 20.0
 """How long a JVM may take to end before it is killed."""
+
+_installed: dict[str, str] = {}
+"""Of each Spark application, the jar that it was given."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -148,7 +160,7 @@ class Engine:
             )
         start_callbacks: Any = java_gateway.ensure_callback_server_started
         start_callbacks(self._context._gateway)
-        if JAR.as_uri() not in _installed.get(self._context.applicationId, ""):
+        if _installed.get(self._context.applicationId) != JAR.as_uri():
             self.spark.sql(f"ADD JAR '{JAR.as_uri()}'")
             _installed[self._context.applicationId] = JAR.as_uri()
         self.spark.conf.set(f"spark.sql.catalog.{CATALOG}", "io.penstock.PlanCatalog")
@@ -233,9 +245,10 @@ class Engine:
         kind = str(trigger.getClass().getSimpleName())
         if kind == "ProcessingTimeTrigger":
             return Trigger("processing", trigger.intervalMs() / 1000)
-        kinds = {"Continuous": "continuous", "RealTime": "real-time"}
-        found = next((name for word, name in kinds.items() if kind.startswith(word)), "once")
-        return Trigger(found)
+        for word, name in TRIGGER_KINDS.items():
+            if kind.startswith(word):
+                return Trigger(name)
+        raise TypeError(f"a trigger of the class {kind}")
 
     @_asks("where a query's checkpoint is")
     def checkpoint_of(self, query: StreamingQuery) -> str:
@@ -308,10 +321,6 @@ class Engine:
     def files(self, location: str) -> "Files":
         """The files below a place, on any file system that Spark can reach."""
         return Files(self._jvm, self._session.sessionState().newHadoopConf(), location)
-
-
-_installed: dict[str, str] = {}
-"""Of each Spark application, the jar that it was given."""
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

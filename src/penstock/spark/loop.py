@@ -153,7 +153,7 @@ class Loop:
     def _shipment(self, gate: Gate, query: str, run: str, batch: int) -> Shipment:
         if (again := self._recovery.recounting(gate)) is not None:
             return again
-        if not query:  # somebody asks Spark to explain a plan, say
+        if not query and batch < 0:  # a user asks Spark to explain a plan, say
             return gate.codec.encode(Plan(), counting=True)
         with self._lock:
             stream = self._stream(run) or self._take_in(self._engine.find(query))
@@ -165,7 +165,7 @@ class Loop:
                 raise  # the user's policy is wrong, say, and the user must hear of it
             except Exception:
                 log.exception("no new plan for %s; the old one stays in force", stream.name)
-                return gate.codec.encode(self.plan_in_force, counting=True)
+                return self._written_down(stream, gate)
 
     def _stream(self, run: str) -> SparkQuery | None:
         return next((stream for stream in self.streams.values() if stream.run == run), None)

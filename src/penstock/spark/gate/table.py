@@ -7,13 +7,11 @@ two array reads, for any number of strata.
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TypeVar
 
 import numpy as np
 
-from penstock.core.types import Floats, Ints
+from penstock.core.types import Ints
 
-Values = TypeVar("Values", Ints, Floats)
 KEY_NOT_IN_PLACE_1 = 2**32 + 1
 """A free place holds key 0, which belongs into place 1; a free place 1 holds this key instead."""
 
@@ -61,10 +59,6 @@ class Table:
             if self.keys[place] == key:
                 return int(self.ordinals[place])
         return 0
-
-    def by_place(self, values: Values) -> Values:
-        """Returns by place what is given by ordinal, where ordinal 0 stands for no stratum."""
-        return values[self.ordinals]
 
 
 def _placed(keys: Ints, size: int) -> Ints | None:
