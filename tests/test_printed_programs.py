@@ -1,7 +1,7 @@
 """Programs and commands that documents print run as they are printed.
 
 Each runs in a process of its own and an empty folder, as it would for a reader who copies it. What
-runs for a fixed time and must have answered by then runs alone, since it overloads two cores itself.
+runs for a fixed time and must have answered by then runs alone, since it overloads two cores.
 """
 
 from __future__ import annotations
