@@ -1,7 +1,6 @@
 """Programs and commands that documents print run as they are printed.
 
-Each runs in a process of its own and an empty folder, as it would for a reader who copies it. What
-runs for a fixed time, and must have answered by then, runs alone: it overloads two cores itself.
+Each runs in a process of its own and an empty folder, as it would for a reader who copies it.
 """
 
 from __future__ import annotations
@@ -78,7 +77,6 @@ def run_program(text: str, folder: Path) -> str:
 
 
 @pytest.mark.spark
-@pytest.mark.alone
 @pytest.mark.timeout(LONGEST_RUN_SECONDS + 30)
 def test_the_program_in_the_readme_runs_and_says_how_complete_its_results_are(
     tmp_path: Path,
@@ -94,7 +92,6 @@ def test_the_program_in_the_readme_runs_and_says_how_complete_its_results_are(
 
 
 @pytest.mark.spark
-@pytest.mark.alone
 @pytest.mark.timeout(LONGEST_RUN_SECONDS + 30)
 def test_the_example_in_python_runs_without_a_broker(tmp_path: Path) -> None:
     said = run_program((ROOT / "examples" / "fares.py").read_text(), tmp_path)
@@ -103,7 +100,6 @@ def test_the_example_in_python_runs_without_a_broker(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.alone
 @pytest.mark.timeout(LONGEST_RUN_SECONDS + 30)
 def test_the_python_of_the_tutorial_runs_and_shows_what_it_says(tmp_path: Path) -> None:
     program = "\n".join([*blocks(TUTORIAL, "python"), WHAT_THE_TUTORIAL_SAYS])

@@ -137,3 +137,15 @@ def test_law_1_a_crash_between_the_lines_of_two_gates_is_noticed(
     again = Ledger(tmp_path / "ledger.jsonl")
     assert again.lacks("fares", "id", 0) == (known == 1)
     assert again.balanced == (known == 2)
+
+
+def test_what_a_full_disk_keeps_back_is_written_later(tmp_path: Path) -> None:
+    path = tmp_path / "place" / "ledger.jsonl"
+    (tmp_path / "place").write_text("a file where the folder should be")
+    ledger = Ledger(path)
+    ledger.open("job", "id", 0)
+    ledger.note("job", "id", 0, 0, {"arrived": 9, "admitted": 4, "version": 1})
+    (tmp_path / "place").unlink()
+    ledger.note("job", "id", 1, 0, {"arrived": 3, "admitted": 3, "version": 2})
+    assert list(Ledger(path)) == list(ledger)
+    assert Ledger(path).total() == (12, 7, 5)

@@ -338,3 +338,46 @@ def test_a_spark_that_folds_no_constants_is_told_so(spark: SparkSession) -> None
             assert "ConstantFolding must not be excluded" in str(query.exception())
     finally:
         spark.conf.unset(excluded)
+
+
+def test_a_query_that_is_started_again_goes_on_in_the_ledger(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In one driver: no batch of the first run is missed, and what was learnt is kept."""
+    with Site(spark, interval="100ms", latency="10s") as site:
+        gated = numbers(spark).transform(site.gate, query="q", id="n")
+        writer = (
+            gated.writeStream.format("noop")
+            .queryName("again")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        )
+        for _ in range(3):
+            query = writer.start()
+            ran(query, 2)
+            query.stop()
+        wait_until(lambda: site.ledger.balanced, what="the last batch to be counted")
+        batches = site.ledger.batches("again", str(query.id))
+        assert site.state.streams["again"].clock.known
+    assert batches == set(range(max(batches) + 1))
+    assert len(batches) >= 6
+
+
+def test_a_job_group_of_the_users_own_changes_nothing(spark: SparkSession) -> None:
+    """Spark names a run by its job group, and a program may set another in ``foreachBatch``."""
+
+    def labelled(frame: DataFrame, batch: int) -> None:
+        frame.sparkSession.sparkContext.setJobGroup("mine", f"batch {batch}")
+        frame.write.format("noop").mode("append").save()
+
+    with Site(spark, interval="100ms", latency="10s") as site:
+        gated = numbers(spark).transform(site.gate, query="q", id="n")
+        query = gated.writeStream.foreachBatch(labelled).start()
+        ran(query, 4)
+    assert site.ledger.balanced
+
+
+def test_a_site_that_was_stopped_makes_no_gate(spark: SparkSession) -> None:
+    site = Site(spark)
+    site.stop()
+    with pytest.raises(PenstockError, match="this site was stopped"):
+        numbers(spark).transform(site.gate, query="q", id="n")

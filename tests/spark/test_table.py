@@ -57,6 +57,14 @@ def test_no_key_is_found_in_a_free_place() -> None:
         assert all(empty.keys[place] != key for place in places)
 
 
+def test_tables_of_one_set_in_another_order_differ_in_their_number() -> None:
+    """The JVM keeps a table by its number; without ordinals in it, strata would swap rates."""
+    keys = random_keys(50)
+    numbers = {Table.of(order).number for order in (keys, keys[::-1].copy(), keys[:-1])}
+    assert len(numbers) == 3
+    assert Table.of(keys.copy()).number in numbers
+
+
 def test_two_strata_of_one_fingerprint_are_refused() -> None:
     with pytest.raises(ValueError, match="same fingerprint"):
         Table.of(np.array([5, 7, 5]))

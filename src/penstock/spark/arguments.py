@@ -73,6 +73,11 @@ def directory(given: str | Path | None) -> Path | None:
     """Returns a directory that can be written to, and makes it where it is missing."""
     if given is None:
         return None
+    if "://" in str(given):
+        raise PenstockError(
+            f"directory must be a path on the driver's machine, such as '/var/penstock'; got "
+            f"{str(given)!r}"
+        )
     path = Path(given)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@ from penstock.spark.record.recovery import Recovery
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.record.totals import Totals
 from penstock.spark.site_report import SiteReport
+from penstock.windows.concept import Concept
 
 log = logging.getLogger("penstock")
 RECENT_BATCHES = 32
@@ -72,13 +73,17 @@ class Loop:
         self._totals = Totals()
         self._recovery = Recovery(engine, saved, self.ledger)
         self._lock = threading.RLock()
+        self._closed = False
         self._close = engine.listen(self)
 
     # --- what a site asks ---------------------------------------------------------------------
 
     def add(self, gate: Gate, frame: DataFrame) -> None:
         """A gate, and the stream behind it."""
-        self.gates[gate.name], self._frames[gate.name] = gate, frame
+        with self._lock:
+            if self._closed:
+                raise PenstockError("this site was stopped: make another site, and gate with that")
+            self.gates[gate.name], self._frames[gate.name] = gate, frame
         self._engine.answer_for(gate.name, self)
 
     def gates_in(self, thing: DataFrame | StreamingQuery) -> list[Gate]:
@@ -103,11 +108,13 @@ class Loop:
 
     def close(self) -> None:
         """Counts what finished last, and answers no gate any more."""
+        with self._lock:
+            self._closed = True
+        for gate in self.gates:
+            self._engine.forget(gate)
         self.hear()
         self._close()
         self._saved.close()
-        for gate in self.gates:
-            self._engine.forget(gate)
 
     # --- what the JVM asks and tells -------------------------------------------------------------
 
@@ -153,10 +160,10 @@ class Loop:
     def _shipment(self, gate: Gate, query: str, run: str, batch: int) -> Shipment:
         if (again := self._recovery.recounting(gate)) is not None:
             return again
-        if not query and batch < 0:  # a user asks Spark to explain a plan, say
-            return gate.codec.encode(Plan(), counting=True)
         with self._lock:
-            stream = self._stream(run) or self._take_in(self._engine.find(query))
+            if not query and batch < 0:  # a user asks Spark to explain a plan, say
+                return gate.codec.encode(self.plan_in_force, counting=True)
+            stream = self._stream(run, query) or self._take_in(self._engine.find(query))
             try:
                 self._step(stream, batch)
                 decided = self._recovery.decided_before(stream, gate)
@@ -167,11 +174,17 @@ class Loop:
                 log.exception("no new plan for %s; the old one stays in force", stream.name)
                 return self._written_down(stream, gate)
 
-    def _stream(self, run: str) -> SparkQuery | None:
-        return next((stream for stream in self.streams.values() if stream.run == run), None)
+    def _stream(self, run: str, query: str) -> SparkQuery | None:
+        """The query by its run, or by its id: Spark names the run by a job group, which a program
+        may set to something else in ``foreachBatch``.
+        """
+        streams = self.streams.values()
+        by_run = next((stream for stream in streams if stream.run == run), None)
+        return by_run or next((s for s in streams if s.id == query and s.runs), None)
 
     def _take_in(self, query: StreamingQuery) -> SparkQuery:
         """A run of a query that is new here; refused where it cannot be controlled."""
+        self.hear()  # the last batch of a run that this one may replace
         gates = self.gates_in(query)
         self.check_free(gates)
         name = self._name_of(query, gates)
@@ -180,6 +193,7 @@ class Loop:
             self.set_interval(name, trigger.seconds)
         stream = SparkQuery(name, query, gates, self._guards.of(query), self._engine)
         self.streams[name] = stream
+        self._gone = [gone for gone in self._gone if gone != name]  # what it learnt stays
         self._recovery.begin(stream, self._frames)
         if len(self.running()) > 1:
             self._engine.time_tasks()
@@ -218,8 +232,14 @@ class Loop:
         """From now on this Spark query starts a batch every so many seconds."""
         if wrong := check_timing(seconds, self.settings.latency, None):
             raise PenstockError(f"{stream}: {wrong[0]}: {wrong[1]}")
-        intervals = {**self.settings.intervals, stream: seconds}
-        self.settings = replace(self.settings, intervals=intervals)
+        with self._lock:
+            intervals = {**self.settings.intervals, stream: seconds}
+            self.settings = replace(self.settings, intervals=intervals)
+
+    def set_concept(self, query: str, concept: Concept) -> None:
+        """From now on the groups of this query's windows are promised a share."""
+        with self._lock:
+            self.settings = self.settings.with_concept(query, concept)
 
     def _name_of(self, query: StreamingQuery, gates: list[Gate]) -> str:
         """Its own, or that of its THEMIS query, or its id: the same after a restart."""
@@ -237,16 +257,11 @@ class Loop:
         self.hear()
         if fresh:
             self._begin(stream)
-        report = Report(
-            now=time.time(),
-            finished=tuple(self._finished),
-            starting=upcoming,
-            gone=tuple(self._gone),
-        )
+        finished, self._finished = tuple(self._finished), []
+        gone, self._gone = tuple(self._gone), []
+        report = Report(now=time.time(), finished=finished, starting=upcoming, gone=gone)
         self.state, self.plan_in_force = self._controller(self.settings).step(self.state, report)
         self._saved.remember_soon("state", self.state)
-        self._finished.clear()
-        self._gone.clear()
         if self.state.account is not None:
             self._totals.sample(self.state.account.sic())
 

@@ -103,6 +103,7 @@ class SparkQuery:
         reports = [self._report(gate, progress) for gate in self.gates]
         counts = [self._told_apart(*pair) for pair in zip(self.gates, reports, strict=True)]
         self._learn_offsets(progress)
+        worked = self.engine.task_seconds(self.run)  # also where it is alone: no time is left over
         waited = 0.0 if self._last_start is None else progress.started - self._last_start
         batch = Batch(
             stream=self.name,
@@ -110,7 +111,7 @@ class SparkQuery:
             started=progress.started,
             seconds=progress.seconds,
             counts=counts[0] if len(counts) == 1 else _merged(counts),
-            work=None if alone else self.engine.task_seconds(self.run),
+            work=None if alone else worked,
             overhead=progress.overhead,
             # of several streams, nobody knows how they share a query's time
             span=reports[0].span if alone and len(reports) == 1 else None,

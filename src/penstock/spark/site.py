@@ -170,7 +170,7 @@ class Site:
             None if terms is None else arguments.concept(terms, stream),
         )
         if concept is not None:
-            self._loop.settings = self.settings.with_concept(arguments.name(query), concept)
+            self._loop.set_concept(arguments.name(query), concept)
         gated = gate.admit(stream)
         self._loop.add(gate, gated)
         return gated

@@ -30,7 +30,7 @@ class Table:
     keys: Ints
     ordinals: Ints
     number: int = 0
-    """Tables of different keys have different numbers, in any process."""
+    """Tables that differ in their keys or in the order of these differ in their numbers."""
 
     @classmethod
     def of(cls, keys: Ints) -> "Table":
@@ -49,7 +49,7 @@ class Table:
         table_keys[1] = KEY_NOT_IN_PLACE_1
         table_keys[places] = keys
         ordinals[places] = np.arange(1, keys.size + 1)
-        digest = blake2b(table_keys.tobytes(), digest_size=8).digest()
+        digest = blake2b(table_keys.tobytes() + ordinals.tobytes(), digest_size=8).digest()
         return cls(size - 1, table_keys, ordinals, int.from_bytes(digest, signed=True))
 
     def find(self, key: int) -> int:

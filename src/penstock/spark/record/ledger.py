@@ -7,11 +7,14 @@ gets a line of its own with the number of its first batch, so that a missing bat
 """
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+log = logging.getLogger("penstock")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Ledger:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        self._unwritten: list[str] = []
         self._entries: dict[tuple[str, str, int, str], Entry] = {}
         self._first: dict[tuple[str, str], int] = {}
         self._gates: dict[tuple[str, str], int] = {}
@@ -76,10 +80,18 @@ class Ledger:
         )
 
     def _append(self, line: dict[str, Any]) -> None:
-        if self._path is not None:
+        """Writes a line, and before it those that a full disk or the like has kept back."""
+        if self._path is None:
+            return
+        self._unwritten.append(json.dumps(line) + "\n")
+        try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write("".join(self._unwritten))
+        except OSError as error:
+            log.error("%s cannot be written, and is written later: %s", self._path, error)
+        else:
+            self._unwritten.clear()
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())

@@ -48,11 +48,15 @@ class Recovery:
         Its gates know again what they knew, and a batch that is missing from the ledger is counted.
         ``frames`` are the streams behind the gates, by the gates' names.
         """
-        if self._saved.directory is None:
-            return
+        if stream.name in self._planned:  # it ran in this driver before
+            self._before[stream.name] = self._planned.pop(stream.name)
         if stream.name in self._before and self._before[stream.name].query != stream.id:
             del self._before[stream.name]  # of another checkpoint
         before = self._before.get(stream.name)
+        if before is not None and before.gates.keys() != set(range(len(stream.gates))):
+            log.warning("%s had other gates before; its last batch cannot be repeated", stream.name)
+            before = None
+            del self._before[stream.name]
         self._catch_up(stream, before, frames)
         for number, told in before.gates.items() if before else ():
             stream.gates[number].strata.recall(
@@ -72,13 +76,16 @@ class Recovery:
 
     def write_down(self, stream: SparkQuery, gate: Gate, shipment: Shipment) -> None:
         """Records what a gate is told in the batch that is about to run, before it runs."""
-        if self._saved.directory is None:
-            return
         planned = self._planned.get(stream.name)
         if planned is None or planned.batch != stream.planned:
             planned = self._planned[stream.name] = BatchPlan(stream.id, stream.planned)
         planned.gates[stream.gates.index(gate)] = GatePlan(shipment, self._packed(gate, shipment))
-        self._saved.remember("plan", planned, of=stream.name)
+        try:
+            self._saved.remember("plan", planned, of=stream.name)
+        except OSError as error:
+            log.error(
+                "the plan of %s is not on disk; a crash cannot repeat it: %s", stream.name, error
+            )
 
     def _packed(self, gate: Gate, shipment: Shipment) -> bytes:
         """The strata of a shipment's table, packed again only when the table has changed."""
