@@ -16,9 +16,9 @@ lint: setup  ## formatting, lint and types
 quick: lint  ## the inner loop: all that needs no Spark, with fewer examples a property
 	.venv/bin/pytest -m "not spark and not alone" -n 2 --dist worksteal --hypothesis-profile=quick
 
-test: lint  ## everything that has to hold; Spark's tests wait a lot, so four run side by side
+test: lint  ## everything that has to hold; Spark's tests wait, so three run side by side
 	.venv/bin/pytest -m alone
-	.venv/bin/pytest -m "not alone" -n 4 --dist worksteal
+	.venv/bin/pytest -m "not alone" -n 3 --dist worksteal
 
 oldest:  ## the Spark tests on the oldest Spark that is supported
 	scripts/oldest.sh
