@@ -33,7 +33,7 @@ told = report["means"]
 assert plain.recentProgress[-1].batchDuration > 1500, "the plain job keeps up"
 assert told.shed > 0 and 0 < told.sic < 1, told
 assert told.arrived == told.admitted + told.shed and report.ledger_balanced, report
-assert shared.keys() == {"alarms", "means"}, shared
+assert shared["alarms"] > shared["means"], shared
 estimated = spark.table("estimates").collect()
 assert estimated, "no window was answered"
 assert all(row.mean.low <= row.mean.value <= row.mean.high for row in estimated), estimated

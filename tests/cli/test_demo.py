@@ -367,6 +367,7 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path, scratc
 
 
 @pytest.mark.spark
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("stage", "wait", "number"),
     [("starting", 1.0, signal.SIGTERM), ("measuring", 4.0, signal.SIGINT)],
@@ -392,6 +393,6 @@ def test_ctrl_c_and_the_like_end_it_cleanly(
         out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (128 + number, "")
     assert re.fullmatch(r"stopped after \d+ s; nothing is left running\n", out)
-    assert time.monotonic() - pressed < 60.0  # on a busy machine; Spark must have started to stop
+    assert time.monotonic() - pressed < 20.0  # on a busy machine; Spark must have started to stop
     assert_gone(f"STARTED_IN={tmp_path}")
     assert left_behind(scratch) == []
