@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.core.controller import Controller
+from penstock.core.cost import TASKS_BEGIN_SECONDS
 from penstock.core.demand import Demand, Policy, Queries
 from penstock.core.state import State
 from penstock.core.types import Batch, Count, Plan, Report, Strata, Stratum, Upcoming
@@ -168,8 +169,10 @@ class Plant:
     ``arrivals`` and ``cost`` are constants or functions of time. A batch starts when the
     interval is over and the last batch is done; all that arrived since the last start is in it.
     Batch k's report reaches the controller ``lag`` batches later (1: before the next batch).
-    ``noise`` is the standard deviation of the log of a batch's time; ``slow_start`` multiplies
-    the times of the first batches. With ``peek`` the source tells how much waits.
+    ``noise`` is the standard deviation of the log of a batch's time, and ``memory`` how much of a
+    batch's noise is still there in the next; ``slow_start`` multiplies the times of the first
+    batches. With ``peek`` the source tells how much waits, and with ``spans`` the gate how long
+    the tuples were passing.
     """
 
     arrivals: Rates | Callable[[float], Rates]
@@ -181,6 +184,15 @@ class Plant:
     seed: int = 0
     outliers: Mapping[int, float] = field(default_factory=dict)
     """By number: batches that take so many times longer."""
+    memory: float = 0.0
+    spans: bool = True
+    chance: bool = False
+    """Whether tuples arrive by chance, or evenly."""
+    restarted: bool = False
+    """Whether the source knows how much waits before its first batch, too."""
+    pause: Callable[[float], float] = lambda _: 0.0
+    """Seconds more that a batch takes that starts at a time, whatever is in it."""
+    _noise: float = field(init=False, default=0.0, repr=False)
 
     def run(self, controller: Controller, batches: int) -> list[Run]:
         """Runs so many batches under a controller, and answers how each of them went."""
@@ -190,23 +202,25 @@ class Plant:
         start = interval
         for number in range(batches):
             previous = runs[-1].started if runs else 0.0
-            arrived = self._arrived(previous, start)
+            arrived = self._arrived(previous, start, draw.rng)
             heard = [batch for batch in reports if batch.number <= number - self.lag]
             reports = reports[len(heard) :]
-            waiting = sum(arrived.values()) if self.peek else None
+            knows = self.peek and (number > 0 or self.restarted)
+            waiting = sum(arrived.values()) if knows else None
             starting = Upcoming("plant", start - previous, waiting)
             state, plan = controller.step(state, Report(start, tuple(heard), starting))
             counts = draw.admitted(plan, arrived)
-            seconds = self._cost(start).seconds(
-                sum(c.arrived for c in counts.values()), sum(c.admitted for c in counts.values())
-            )
-            seconds *= self._trouble(number, draw.rng)
+            amounts = [sum(column) for column in zip(*counts.values(), strict=True)] or [0, 0]
+            cost, trouble = self._cost(start), self._trouble(number, draw.rng)
+            seconds = cost.seconds(*amounts) * trouble + self.pause(start)
+            passing = (cost.seconds(*amounts) - cost.fixed) * trouble
             runs.append(Run(start, seconds, start - previous, plan, counts))
-            reports.append(Batch("plant", number, start, seconds, counts))
+            span = passing + TASKS_BEGIN_SECONDS if self.spans else None
+            reports.append(Batch("plant", number, start, seconds, counts, span=span))
             start = max(start + interval, start + seconds)
         return runs
 
-    def _arrived(self, since: float, until: float) -> dict[Stratum, int]:
+    def _arrived(self, since: float, until: float, rng: np.random.Generator) -> dict[Stratum, int]:
         steps = np.linspace(since, until, ARRIVAL_STEPS + 1)
         middle = (steps[:-1] + steps[1:]) / 2
         totals: dict[Stratum, float] = {}
@@ -215,6 +229,8 @@ class Plant:
             share = (until - since) / (ARRIVAL_STEPS if callable(self.arrivals) else 1)
             for stratum, rate in rates.items():
                 totals[stratum] = totals.get(stratum, 0.0) + rate * share
+        if self.chance:
+            return {stratum: int(rng.poisson(total)) for stratum, total in totals.items()}
         return {stratum: round(total) for stratum, total in totals.items()}
 
     def _cost(self, now: float) -> Cost:
@@ -222,7 +238,9 @@ class Plant:
 
     def _trouble(self, number: int, rng: np.random.Generator) -> float:
         slow = self.slow_start[number] if number < len(self.slow_start) else 1.0
-        return slow * self.outliers.get(number, 1.0) * float(np.exp(self.noise * rng.normal()))
+        kept = self.memory * self._noise if number else 0.0
+        self._noise = kept + float(np.sqrt(1 - self.memory**2)) * self.noise * rng.normal()
+        return slow * self.outliers.get(number, 1.0) * float(np.exp(self._noise))
 
 
 # --- contracts that every policy must pass ------------------------------------------------

@@ -16,11 +16,14 @@ from penstock.core.state import State, StreamState
 from penstock.core.types import Floats, Upcoming
 
 LEAST_BUDGET_SHARE = 0.1
-"""The part of a budget that admitted tuples get in any case."""
-MOST_TIMES_LARGEST = 1.6
-"""So many times the largest batch of late a batch may admit that is shed from."""
-COLD_BUDGETS = 4.0
-"""The budget of a stream that is warming up, in budgets."""
+"""The part of a budget that admitted tuples get, however long reading takes."""
+LEAST_IN_ANY_CASE = 0.01
+"""The part that they get whatever the clock says, so that no stream stops its site."""
+USUAL_BATCH_FACTOR = 1.5
+"""A batch that reads up to so many times the usual is planned like any other: what a slow batch
+leaves to the next dies out by itself, and to make up for it at once would only hand it on."""
+QUIET_SPREAD = 0.05
+"""What batches may vary by, in log time, without more headroom."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +69,41 @@ class Capacity:
     ) -> float:
         """Answers the seconds that a stream's next batch has for tuples that are admitted.
 
-        Where some must be shed anyway, less for tuples that have waited longer than they should,
-        so that the lateness is made up, and no more than somewhat beyond what was tried of late:
-        what a model says of batches much larger than it has seen is a guess. Where reading alone
-        takes too long, still some: to admit nothing would gain little and tell nothing. A stream
-        that is warming up is given more: a first batch that is slow says little.
+        Less for tuples that have waited longer than they should, so that the lateness is made up,
+        and within what the clock allows, see ``governor``. Where reading alone takes too long,
+        still some: to admit nothing would gain little and tell nothing.
         """
-        budget, clock = self.settings.budget_of(name), stream.clock
-        reading = clock.seconds(expected, 0.0)
-        if clock.cold:
-            return max(COLD_BUDGETS * budget - reading, budget * LEAST_BUDGET_SHARE)
-        spare = budget * self.settings.headroom - reading
-        needed = clock.admitting * stream.mean_weight * expected
-        if starting is not None and starting.stream == name and needed > spare:
-            late = starting.waited - max(self.settings.interval_of(name), budget)
-            spare -= min(max(late, 0.0), budget / 2)
-            most = MOST_TIMES_LARGEST * clock.admitting * clock.largest
-            spare = min(spare, max(most, budget / 4))
-        return max(spare, budget * LEAST_BUDGET_SHARE)
+        clock, interval = stream.clock, self.settings.interval_of(name)
+        budget = self._budget(name, stream, starting)
+        usual = stream.rate * max(interval, budget)
+        is_usual = expected <= USUAL_BATCH_FACTOR * usual
+        reading = clock.seconds(usual if is_usual else expected, 0.0)
+        planned = budget * self.planned_share(stream)
+        if starting is not None and starting.stream == name:
+            # the oldest tuple must still be in time, unless it is too late for that
+            planned = min(planned, max(2 * budget - starting.waited, budget / 2))
+        cheap = budget * LEAST_BUDGET_SHARE
+        spare, price = max(planned - reading, cheap), clock.admitting
+        if price > 0.0:
+            spare = price * stream.governor.bounded(spare / price, expected, cheap / price)
+        return max(spare, budget * LEAST_IN_ANY_CASE)
+
+    def planned_share(self, stream: StreamState) -> float:
+        """Answers the part of a batch's budget that is planned: less where its times vary more."""
+        return self.settings.headroom / (1.0 + max(stream.clock.spread - QUIET_SPREAD, 0.0))
+
+    def _budget(self, name: str, stream: StreamState, starting: Upcoming | None) -> float:
+        """Answers the seconds that a batch may take.
+
+        Where a read limit lets more wait at the source than can be read in time, the next batch
+        should begin as soon as its trigger is due: only that catches up.
+        """
+        budget = self.settings.budget_of(name)
+        if starting is None or starting.stream != name or not starting.read_limited:
+            return budget
+        readable = 2 * budget * stream.rate  # within the latency; nothing while no rate is known
+        late = stream.rate > 0 and (starting.backlog or 0.0) > readable
+        return min(budget, self.settings.interval_of(name)) if late else budget
 
     def of_site(self, state: State, forecast: Forecast) -> float:
         """Answers the processor seconds an interval for admitted tuples of all streams."""

@@ -21,10 +21,11 @@ import numpy as np
 from penstock.core.account import Account
 from penstock.core.capacity import Capacity
 from penstock.core.cost import CostModel, ThreeTermCost
-from penstock.core.demand import Demand, checked_rates, is_blind
+from penstock.core.demand import Demand, checked_rates, is_blind, levels_sic
+from penstock.core.governor import FIRST_TUPLE_SECONDS
 from penstock.core.news import remember
 from penstock.core.projection import Project, Projection, project
-from penstock.core.rounding import take_whole
+from penstock.core.rounding import Past, rounded
 from penstock.core.settings import Settings
 from penstock.core.standing import Standing
 from penstock.core.state import State, StreamState, learn, with_shares
@@ -88,7 +89,7 @@ class Controller:
             if batch.number > stream.batch:  # else it was told twice
                 windows, batch = windows.record(batch, self.settings)
                 account = account.record(report.now, batch.counts)
-                streams[batch.stream] = learn(stream, batch)
+                streams[batch.stream] = learn(stream, batch, self.settings)
         streams = {name: each for name, each in streams.items() if name not in report.gone}
         account = account.slide(report.now)
         state = replace(state, streams=streams, account=account, windows=windows)
@@ -133,7 +134,11 @@ class Controller:
         ).short(windows.queries)
 
     def _blind_plan(self, state: State, starting: Upcoming | None) -> Plan:
-        """Answers one rate for whatever comes, while no stratum is known."""
+        """Answers one rate for whatever comes, while no stratum is known.
+
+        The first batch times its tuples. As a rule it is small; where a query is started again
+        and much waits, only a part of it is tried while nobody knows what a tuple costs.
+        """
         if starting is None:
             return Plan(state.version + 1)
         stream = state.streams.get(starting.stream) or self._new_stream()
@@ -142,6 +147,9 @@ class Controller:
         cost = stream.clock.admitting * stream.mean_weight * waiting
         spare = self._capacity.spare(starting.stream, stream, waiting, starting)
         rate = 1.0 if cost <= spare else spare / cost
+        if not stream.clock.known and starting.arrived:
+            budget = self.settings.budget_of(starting.stream)
+            rate = min(rate, budget / FIRST_TUPLE_SECONDS / starting.arrived)
         return Plan(state.version + 1, default_rate=rate, default_sic=worth)
 
     @property
@@ -178,8 +186,9 @@ class Controller:
         }
         site = min(capacity.of_site(state, forecast), float((forecast.tuples * work)[mine].sum()))
         projected = self.project(state, account, standing, forecast, report.now, self.settings)
+        past = Past(account.arrived()[mine], account.admitted()[mine], ~forecast.seen[mine])
         for _ in range(MOST_CAPACITY_ATTEMPTS):
-            rates[mine] = self._divide(standing, projected, asked, mine, work, site)
+            rates[mine] = self._divide(standing, projected, asked, mine, work, site, past)
             tightest = 1.0
             for number in known:
                 own = forecast.stream == number
@@ -199,6 +208,7 @@ class Controller:
         mine: Bools,
         cost: Floats,
         capacity: float,
+        past: Past,
     ) -> Floats:
         """Answers the policy's rates for these strata, with a little for everybody."""
         tuples, cost = asked.forecast.tuples[mine], cost[mine]
@@ -219,5 +229,5 @@ class Controller:
         left = capacity - least * total
         rates = checked_rates(self.settings.policy, demand, left)
         if not is_blind(self.settings.policy):
-            rates = take_whole(demand, rates, left)
+            rates = rounded(demand, rates, left, past if levels_sic(self.settings.policy) else None)
         return least + (1 - least) * rates

@@ -13,18 +13,26 @@ SLOW_SURPRISE_TRUST = 0.85
 """How much of a first slow batch is believed; a second one in a row is believed wholly."""
 MOST_SLOWER_FACTOR, MOST_FASTER_FACTOR = 2.3, 1 / 16
 """The most that one batch may change all costs, so that no outlier ruins the model."""
-MOST_CHEAPER_FACTOR = 4.0
+MOST_CHEAPER_FACTOR = 2.0
 """The most by which one fit may lower a term."""
-MOVED_LOAD_FACTOR = 1.5
+MOVED_LOAD_FACTOR = 3.0
 """By this factor a load has moved."""
 LATEST_BATCHES = 3
 """Batches that a fit falls back to when it cannot explain the newest with all of them."""
-WARM_UP_SHARES = (0.2, 0.35, 0.5, 0.7, 0.85)
-"""How much of the times of a stream's first batches is believed: a JVM starts slowly."""
+NOISE_TIMES_SPREAD = 2.5
+"""A batch within so many times the usual spread is noise."""
+SPREAD_MEMORY = 0.9
+"""How much of the usual spread is that of the batches before the last."""
+MOST_SPREAD = 0.25
+"""One batch counts for at most so much in the spread."""
+YOUNG_BATCHES = 5
+"""A model of fewer batches is fitted as well as it can be: a machine that starts changes fast."""
 TASKS_BEGIN_SECONDS = 0.1
 """Tasks begin within so many seconds: so much of a span says nothing of tuples."""
-UNKNOWN_TUPLE_SECONDS = 5e-6
-"""Until the slopes are known, a tuple is taken to cost no more than this many seconds."""
+FEWEST_TIMED = 200
+"""Of fewer tuples it says little how long they were passing, and less what one of them costs."""
+FEWEST_PRICED, UNKNOWN_TUPLE_SECONDS = 1000, 5e-6
+"""Of a first batch with fewer tuples, one is taken to cost no more than so many seconds."""
 SHED_COST_SHARE = 0.1
 """Until they are told apart, a tuple that is shed costs this share of one that is admitted."""
 PULL_BATCHES = 0.005
@@ -44,16 +52,12 @@ class CostModel(Protocol):
         """Whether it was told of any batch."""
 
     @property
-    def cold(self) -> bool:
-        """Whether the stream is still warming up, so that the model may expect far too much."""
-
-    @property
     def admitting(self) -> float:
         """Seconds more for a tuple that is admitted than for one that is shed."""
 
     @property
-    def largest(self) -> float:
-        """The most tuples that a batch has admitted of late."""
+    def spread(self) -> float:
+        """How far batches usually are from what was expected of them, in log time."""
 
     def seconds(self, arrived: float, admitted: float) -> float:
         """Answers how long a batch takes in which so many tuples arrive and are admitted."""
@@ -117,8 +121,9 @@ class ThreeTermCost:
     the model was; a fast one is believed at once, since nothing makes a batch faster than it can
     be. So one pause of the garbage collector costs one batch.
 
-    *Slow start.* Only a part of the time of a stream's first batches is believed: to shed because
-    the first batch was slow would be wrong, and to believe that nothing costs anything, too.
+    *Inside a batch.* Where the gate timed its tuples, a batch says two things: how long they were
+    passing, which is theirs, and how long the rest took, which is not. Across batches alone the
+    three terms move together in the field, and trade places.
 
     The model is a function of what a batch really contained, so news that is two batches old is
     still true and corrects nothing twice.
@@ -127,22 +132,17 @@ class ThreeTermCost:
     window: int = 32
     forget: float = 0.8
     terms: Floats = field(default_factory=lambda: np.zeros(3))
-    seen: Floats = field(default_factory=lambda: np.empty((0, 3)))
-    """Rows of seconds, arrived, admitted; the newest last."""
-    batches: int = 0
-    passing: float = 0.0
-    """Seconds that a tuple took to pass the gate when that was last timed."""
+    seen: Floats = field(default_factory=lambda: np.empty((0, 4)))
+    """Rows of seconds, arrived, admitted, and the seconds of them that the tuples were passing,
+    which are not a number where that is not known; the newest last."""
+    spread: float = 0.05
+    """How far batches usually are from what was expected of them, in log time."""
     before: "ThreeTermCost | None" = None
     """The model as it was before the last batch, where that was a slow surprise."""
 
     @property
     def known(self) -> bool:
         return bool(self.seen.size)
-
-    @property
-    def cold(self) -> bool:
-        """Still warming up: what is expected may be far too much."""
-        return self.batches < len(WARM_UP_SHARES)
 
     @property
     def fixed(self) -> float:
@@ -158,11 +158,6 @@ class ThreeTermCost:
         """Seconds more for a tuple that is admitted."""
         return float(self.terms[2])
 
-    @property
-    def largest(self) -> float:
-        """The most tuples that a batch has admitted of late."""
-        return float(self.seen[:, 2].max(initial=0.0))
-
     def seconds(self, arrived: float, admitted: float) -> float:
         return float(self.terms[0] + self.terms[1] * arrived + self.terms[2] * admitted)
 
@@ -174,53 +169,29 @@ class ThreeTermCost:
         overhead: float | None = None,
         span: float | None = None,
     ) -> "ThreeTermCost":
-        """Answers the model with one more batch seen; ``span`` is given where it admitted all."""
-        share = WARM_UP_SHARES[self.batches] if self.cold else 1.0
-        overhead = None if overhead is None else overhead * share
-        updated = self._learnt(seconds * share, arrived, admitted, overhead)
-        if updated.before is not None:
-            return updated  # it may be an outlier: then its span is one, too
-        if span is not None and arrived:
-            passing = max(span - TASKS_BEGIN_SECONDS, 0.0) * share / arrived
-            updated = replace(updated, passing=passing)
-        return updated if admitted < arrived else updated._no_cheaper_than_passing()
-
-    def _learnt(
-        self, seconds: float, arrived: float, admitted: float, overhead: float | None
-    ) -> "ThreeTermCost":
+        """Answers the model with one more batch seen."""
         if self.before is not None and self._was_outlier(seconds, arrived, admitted):
-            return self.before._learnt(seconds, arrived, admitted, None)
-        counted = replace(self, batches=self.batches + 1)
+            return self.before.update(seconds, arrived, admitted)
+        passed = passing_seconds(seconds, span if arrived >= FEWEST_TIMED else None, overhead)
         if not self.known:
-            return counted._start_anew(seconds, arrived, admitted, overhead)
-        heard = replace(counted, before=None)._remember(seconds, arrived, admitted)
+            return self._start_anew(seconds, arrived, admitted, overhead, passed)
+        off = min(self._off(seconds, arrived, admitted), MOST_SPREAD)
+        spread = SPREAD_MEMORY * self.spread + (1 - SPREAD_MEMORY) * off
+        heard = replace(self, before=None, spread=spread)
+        heard = heard._remember(seconds, arrived, admitted, passed)
         attempts = [(heard, PULL_BATCHES)]
-        late = heard._of_late()
-        if late._tells_apart() or self.cold:
+        late, young = heard._of_late(), len(self.seen) < YOUNG_BATCHES
+        if late._tells_apart() or young:
             attempts += [(late, PULL_BATCHES), (late, PULL_BATCHES / 100)]
         for memory, pull in attempts:
             fitted = memory._fit(pull)
-            if _explains(fitted.seconds(arrived, admitted), seconds):
+            if fitted._explains(seconds, arrived, admitted):
                 return fitted
-        if self.cold:
+        if young:
             return fitted  # as well as a few odd batches can be fitted
-        if _explains(self.seconds(arrived, admitted), seconds):
+        if self._explains(seconds, arrived, admitted):
             return replace(late, terms=self.terms)  # it is older batches that do not fit
-        return counted._surprised(seconds, arrived, admitted)
-
-    def _no_cheaper_than_passing(self) -> "ThreeTermCost":
-        """Answers the model with tuples that cost no less than they took to pass the gate.
-
-        In a calm that never varies only this tells how a flood will be.
-        """
-        if self.arriving + self.admitting >= self.passing:
-            return self
-        arriving = max(self.arriving, SHED_COST_SHARE * self.passing)
-        admitting = max(self.admitting, self.passing - arriving)
-        _, arrived, admitted = self.seen[-1].tolist()
-        whole = self.seconds(arrived, admitted)
-        fixed = max(whole - arriving * arrived - admitting * admitted, 0.0)
-        return replace(self, terms=np.array([fixed, arriving, admitting]))
+        return replace(self, spread=spread)._surprised(seconds, arrived, admitted, passed)
 
     def informed(self, admitting: float) -> "ThreeTermCost":
         """Answers the model with the cost of an admitted tuple as a guard has measured it.
@@ -230,20 +201,30 @@ class ThreeTermCost:
         """
         if not self.known:
             return self
-        seconds, arrived, admitted = self.seen[-1].tolist()
+        seconds, arrived, admitted, _ = self.seen[-1].tolist()
         terms = np.array([0.0, min(self.arriving, SHED_COST_SHARE * admitting), admitting])
         terms[0] = max(seconds - terms[1] * arrived - terms[2] * admitted, 0.0)
-        warm = max(self.batches, len(WARM_UP_SHARES))
-        model = replace(self, terms=terms, seen=self.seen[:0], batches=warm, before=None, passing=0)
+        model = replace(self, terms=terms, seen=self.seen[:0], before=None)
         return model._remember(model.seconds(arrived, admitted), arrived, admitted)
+
+    def _off(self, seconds: float, arrived: float, admitted: float) -> float:
+        """Answers how far a batch is from what is expected of it, in log time."""
+        expected = max(self.seconds(arrived, admitted), 1e-9)
+        return float(abs(np.log(max(seconds, 1e-9) / expected)))
+
+    def _explains(self, seconds: float, arrived: float, admitted: float) -> bool:
+        noise = max(SURPRISE_LOG_RATIO, NOISE_TIMES_SPREAD * self.spread)
+        return self._off(seconds, arrived, admitted) < noise
 
     def _was_outlier(self, seconds: float, arrived: float, admitted: float) -> bool:
         """Answers whether a batch is as the model was; one that admits next to nothing is not."""
         assert self.before is not None
         telling = self.admitting * admitted > 0.3 * self.seconds(arrived, admitted)
-        return telling and _explains(self.before.seconds(arrived, admitted), seconds)
+        return telling and self.before._explains(seconds, arrived, admitted)
 
-    def _surprised(self, seconds: float, arrived: float, admitted: float) -> "ThreeTermCost":
+    def _surprised(
+        self, seconds: float, arrived: float, admitted: float, passed: float
+    ) -> "ThreeTermCost":
         expected = self.seconds(arrived, admitted)
         ratio = np.clip(seconds / max(expected, 1e-9), MOST_FASTER_FACTOR, MOST_SLOWER_FACTOR)
         outlier = bool(ratio > 1) and self.before is None  # perhaps: the next batch will tell
@@ -251,18 +232,28 @@ class ThreeTermCost:
         # an outlier is remembered as what is believed of it
         believed = min(seconds, expected * factor)
         scaled = replace(self, before=self if outlier else None)._scaled(factor)
-        return scaled._remember(believed, arrived, admitted)._fit(PULL_BATCHES)
+        passed *= believed / max(seconds, 1e-9)
+        return scaled._remember(believed, arrived, admitted, passed)._fit(PULL_BATCHES)
 
     def _start_anew(
-        self, seconds: float, arrived: float, admitted: float, overhead: float | None
+        self,
+        seconds: float,
+        arrived: float,
+        admitted: float,
+        overhead: float | None,
+        passed: float,
     ) -> "ThreeTermCost":
         """Answers the terms that one batch suggests: what is not overhead is its tuples'."""
         overhead = seconds / 2 if overhead is None else overhead
         tuples = max(admitted + SHED_COST_SHARE * arrived, 1.0)
-        admitting = min(max(seconds - overhead, 0.0) / tuples, UNKNOWN_TUPLE_SECONDS)
+        theirs = max(seconds - overhead, 0.0) if np.isnan(passed) else passed
+        admitting = theirs / tuples
+        if arrived < FEWEST_PRICED:
+            admitting = min(admitting, UNKNOWN_TUPLE_SECONDS)
         terms = np.array([0.0, SHED_COST_SHARE * admitting, admitting])
         terms[0] = max(seconds - terms[1] * arrived - terms[2] * admitted, 0.0)
-        return replace(self, terms=terms, seen=self.seen[:0])._remember(seconds, arrived, admitted)
+        begun = replace(self, terms=terms, seen=self.seen[:0])
+        return begun._remember(seconds, arrived, admitted, passed)
 
     def _of_late(self) -> "ThreeTermCost":
         """Answers the model with the last few batches; where load moved, they tell terms apart."""
@@ -270,16 +261,18 @@ class ThreeTermCost:
 
     def _tells_apart(self) -> bool:
         """Answers whether the load moved among these batches; else no fit can say what changed."""
-        loads = np.maximum(self.seen[:, 1:], 1.0)
+        loads = np.maximum(self.seen[:, 1:3], 1.0)
         return bool((loads.max(axis=0) > MOVED_LOAD_FACTOR * loads.min(axis=0)).any())
 
     def _scaled(self, factor: float) -> "ThreeTermCost":
         seen = self.seen.copy()
-        seen[:, 0] *= factor
+        seen[:, [0, 3]] *= factor
         return replace(self, terms=self.terms * factor, seen=seen)
 
-    def _remember(self, seconds: float, arrived: float, admitted: float) -> "ThreeTermCost":
-        row = np.array([[seconds, arrived, admitted]], dtype=np.float64)
+    def _remember(
+        self, seconds: float, arrived: float, admitted: float, passed: float = np.nan
+    ) -> "ThreeTermCost":
+        row = np.array([[seconds, arrived, admitted, passed]], dtype=np.float64)
         return replace(self, seen=np.concatenate((self.seen, row))[-self.window :])
 
     def _fit(self, pull: float) -> "ThreeTermCost":
@@ -289,23 +282,39 @@ class ThreeTermCost:
         apart (while nothing is shed, all that arrives is admitted), both change by the same
         factor, not by the same amount: a shed tuple stays cheap when tuples turn out dear.
         """
-        seconds = np.maximum(self.seen[:, 0], 1e-3)
-        columns = self.seen.copy()
-        columns[:, 0] = 1.0
-        scale = np.maximum(columns.max(axis=0), 1e-12)  # terms become seconds of a large batch
-        rows = columns / scale / seconds[:, None]
+        seconds, loads = np.maximum(self.seen[:, 0], 1e-3), self.seen[:, 1:3]
+        scale = np.append(1.0, np.maximum(loads.max(axis=0), 1e-12))  # seconds of a large batch
         weight = self.forget ** np.arange(len(seconds) - 1, -1, -1.0)
+        passed = self.seen[:, 3]
+        split = ~np.isnan(passed)
+        # of a batch that was timed inside, one row is its tuples' and one what is not
+        fixed = np.column_stack((np.ones(len(seconds)), np.zeros_like(loads)))
+        whole = np.column_stack((np.where(split, 0.0, 1.0), loads))
+        rows = np.concatenate((whole, fixed[split])) / scale
+        took = np.concatenate((np.where(split, passed, seconds), (seconds - passed)[split]))
+        of = np.concatenate((seconds, seconds[split]))
+        weight = np.concatenate((weight, weight[split]))
+        rows /= of[:, None]
         before = self.terms * scale
         held = pull / np.maximum(before, 0.01 * seconds[-1]) ** 2
         gram = (rows * weight[:, None]).T @ rows + np.diag(held)
-        target = rows.T @ weight + held * before
+        target = rows.T @ (weight * took / of) + held * before
         terms = _not_negative(gram, target) / scale
         # a few odd batches must not make a term vanish: what is nothing cannot be scaled up again
         return replace(self, terms=np.maximum(terms, self.terms / MOST_CHEAPER_FACTOR))
 
 
-def _explains(expected: float, seconds: float) -> bool:
-    return bool(abs(np.log(max(expected, 1e-9) / max(seconds, 1e-9))) < SURPRISE_LOG_RATIO)
+def passing_seconds(seconds: float, span: float | None, overhead: float | None) -> float:
+    """Answers how long a batch's tuples were passing its gate; not a number where unknown.
+
+    A span of hardly more than the time in which tasks begin says nothing.
+
+    >>> passing_seconds(2.0, span=1.1, overhead=0.5), passing_seconds(2.0, 0.05, 0.5)
+    (1.0, nan)
+    """
+    if span is None or span <= TASKS_BEGIN_SECONDS:
+        return float("nan")
+    return min(span - TASKS_BEGIN_SECONDS, max(seconds - (overhead or 0.0), 0.0))
 
 
 def _not_negative(gram: Floats, target: Floats) -> Floats:

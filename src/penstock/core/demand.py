@@ -157,6 +157,15 @@ def is_blind(policy: Policy) -> bool:
     return bool(getattr(policy, "blind", False))
 
 
+def levels_sic(policy: Policy) -> bool:
+    """Answers whether a policy brings queries to one level of SIC, in proportion to their weight.
+
+    A policy says so with ``levels_sic = True``. The controller then lets queries of one or two
+    tuples take turns instead of tossing a coin for each.
+    """
+    return bool(getattr(policy, "levels_sic", False))
+
+
 def checked_rates(policy: Policy, demand: Demand, capacity: float) -> Floats:
     """Answers the policy's rates, or refuses them: a policy may be a user's own."""
     answer = policy.rates(demand, capacity)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.core.account import Account
-from penstock.core.cost import CostModel, ThreeTermCost
+from penstock.core.cost import CostModel, ThreeTermCost, passing_seconds
 from penstock.core.demand import keeps_paid
+from penstock.core.governor import Governor, Took
 from penstock.core.settings import Settings
 from penstock.core.types import Batch, CoordinatorNews, Report, Strata, Stratum, Tally
 from penstock.core.window_shedding import WindowsInForce
@@ -26,6 +27,8 @@ class StreamState:
     """Seconds that a batch takes."""
     work: CostModel = field(default_factory=ThreeTermCost)
     """Processor seconds that a batch uses."""
+    governor: Governor = field(default_factory=Governor)
+    """What the clock says of the next batch."""
     rate: float = 0.0
     """Tuples a second, of late."""
     last_start: float | None = None
@@ -84,15 +87,14 @@ class State:
     """How far the windows of queries with a concept have filled; None until the first step."""
 
 
-def learn(stream: StreamState, batch: Batch) -> StreamState:
+def learn(stream: StreamState, batch: Batch, settings: Settings) -> StreamState:
     """Answers what is known of a stream with one more batch seen."""
     if batch.costs:
         stream = _priced(stream, batch)
     arrived, admitted = batch.arrived, stream.weighed(batch)
     clock, work = stream.clock, stream.work
     if arrived or not clock.known:
-        # the span is of use only where no guard measures costs and nothing was shed
-        span = batch.span if batch.admitted == arrived and not stream.costs else None
+        span = None if stream.costs else batch.span  # a guard tells better what tuples cost
         clock = clock.update(batch.seconds, arrived, admitted, batch.overhead, span)
         if batch.work is not None:
             work = work.update(batch.work, arrived, admitted)
@@ -109,6 +111,7 @@ def learn(stream: StreamState, batch: Batch) -> StreamState:
         stream,
         clock=clock,
         work=work,
+        governor=_governed(stream, batch, settings) if arrived else stream.governor,
         rate=arrived / since if since else stream.rate,
         last_start=batch.started,
         batch=batch.number,
@@ -116,6 +119,20 @@ def learn(stream: StreamState, batch: Batch) -> StreamState:
         clock_told=stream.clock_told or tell_clock,
         work_told=stream.work_told or tell_work,
     )
+
+
+def _governed(stream: StreamState, batch: Batch, settings: Settings) -> Governor:
+    """Answers the bounds on the next batch; in tuples of the cost models, as all that counts."""
+    budget, admitted = settings.budget_of(batch.stream), stream.weighed(batch)
+    passing = passing_seconds(batch.seconds, batch.span, batch.overhead)
+    took = Took(
+        seconds=batch.seconds,
+        passing=None if np.isnan(passing) else passing,
+        expected=stream.clock.seconds(batch.arrived, admitted),
+    )
+    share = batch.admitted / batch.arrived
+    arrived = admitted / share if share else float(batch.arrived)
+    return stream.governor.after(took, arrived, admitted, budget, budget * settings.headroom)
 
 
 def _priced(stream: StreamState, batch: Batch) -> StreamState:

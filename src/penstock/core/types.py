@@ -294,6 +294,10 @@ class Upcoming:
     arrived: int | None = None
     waiting: Tally | None = None
     """The strata that wait, where the caller has counted them; none of them is admitted yet."""
+    backlog: float | None = None
+    """Tuples that wait at the sources beyond this batch; None where these cannot tell."""
+    read_limited: bool = False
+    """Whether a limit on what a batch may read has cut it short, so that more waits."""
 
 
 @dataclass(frozen=True, slots=True)

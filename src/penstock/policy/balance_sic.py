@@ -23,6 +23,7 @@ class BalanceSic:
     """
 
     name: ClassVar[str] = "balance-sic"
+    levels_sic: ClassVar[bool] = True
 
     def rates(self, demand: Demand, capacity: float) -> Floats:
         return level_out(demand, capacity, "sic")

@@ -24,6 +24,7 @@ class BalanceSicPaid:
     """
 
     name: ClassVar[str] = "balance-sic-paid"
+    levels_sic: ClassVar[bool] = True
     keeps_paid: ClassVar[bool] = True
 
     def rates(self, demand: Demand, capacity: float) -> Floats:

@@ -28,7 +28,6 @@ CALIBRATION_BATCHES = 40
 def calibrated(tuples: float, capacity: float) -> StreamState:
     """Makes a stream whose cost model has seen batches of various sizes, as on a machine in use.
 
-    A cold model is careful for a JVM's sake: it takes first batches for slow and tries large ones.
     A simulated machine starts warm; from here on it learns from its own batches.
     """
     clock = ThreeTermCost()
