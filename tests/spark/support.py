@@ -48,12 +48,12 @@ def assert_gone(mark: str) -> None:
     moment to notice that its JVM has ended.
     """
 
-    def none_left() -> bool:
-        return not any(
-            mark.encode() in _environment(process) for process in Path("/proc").iterdir()
-        )
+    wait_until(lambda: not alive(mark), 5, f"the processes with {mark} to end")
 
-    wait_until(none_left, 5, f"the processes with {mark} to end")
+
+def alive(mark: str) -> int:
+    """How many processes there are that began with this variable."""
+    return sum(mark.encode() in _environment(process) for process in Path("/proc").iterdir())
 
 
 def _environment(process: Path) -> list[bytes]:

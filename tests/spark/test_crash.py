@@ -129,12 +129,14 @@ def test_a_lost_entry_is_counted_again(spark: SparkSession, tmp_path: Path, batc
     assert live().lacks("q", before[0].query, batches - 1)
 
 
-@pytest.mark.parametrize("starter", [[], ["--own"]], ids=["site.start", "writer.start"])
 def test_every_tuple_is_accounted_for_after_two_crashes(
-    spark: SparkSession, tmp_path: Path, starter: list[str]
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Law 1, in three lives of one job: the second repeats a batch, the third counts one again."""
-    with life(tmp_path, *starter) as process:
+    """Law 1, in three lives of one job: the second repeats a batch, the third counts one again.
+
+    ``writer.start()`` starts the second life, and ``site.start(writer)`` the others.
+    """
+    with life(tmp_path) as process:
 
         def is_shedding_in_mid_batch() -> bool:
             assert process.poll() is None, (tmp_path / "log.txt").read_text()[-3000:]
@@ -150,7 +152,7 @@ def test_every_tuple_is_accounted_for_after_two_crashes(
     assert newest(tmp_path, "commits") == interrupted - 1
     assert interrupted not in entries(tmp_path)
 
-    with life(tmp_path, *starter, "--die") as process:
+    with life(tmp_path, "--own", "--die") as process:
         assert process.wait(120) == -signal.SIGKILL, (tmp_path / "log.txt").read_text()[-3000:]
     again = entries(tmp_path)[interrupted]
     assert again.version == plan.gates[0].shipment.version  # decided as it was before
@@ -160,7 +162,7 @@ def test_every_tuple_is_accounted_for_after_two_crashes(
     assert lost not in entries(tmp_path)
     assert planned(tmp_path).batch == lost
 
-    run(spark, tmp_path, own=bool(starter), stop=True)
+    run(spark, tmp_path, stop=True)
     found = entries(tmp_path)
     assert found[lost] == Entry(**json.loads(witness))  # counted again, to the tuple
     assert found[lost + 1].shed > 0  # the plan was in force at once

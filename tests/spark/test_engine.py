@@ -13,8 +13,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PenstockError
+from penstock.sources.replay import replay
 from penstock.spark import engine as module
-from penstock.spark.engine import CATALOG, KNOWN_SPARKS, Engine, Trigger
+from penstock.spark.engine import CATALOG, KNOWN_SPARKS, Engine, FilesRead, ReadLimit, Trigger
 from penstock.spark.progress import Progress
 from tests.spark.support import file_stream, wait_until, write_batches
 
@@ -78,6 +79,7 @@ def test_the_functions_of_the_catalog_are_there(engine: Engine) -> None:
         "longs",
         "doubles",
         "passing",
+        "chance",
     }
 
 
@@ -158,9 +160,49 @@ def test_the_last_progress_is_that_of_pyspark(engine: Engine, query: StreamingQu
 
 def test_offsets_are_known_before_a_batch_has_run(engine: Engine, query: StreamingQuery) -> None:
     query.stop()
-    committed, available = engine.offsets(query)
-    assert len(committed) == len(available) == 1
-    assert available[0]["offset"] >= committed[0]["offset"] > 0
+    (source,) = engine.sources(query)
+    assert source.after["offset"] >= source.before["offset"] > 0
+    assert source.files is None
+
+
+def test_the_newest_offsets_are_known_before_a_batch_has_run(
+    engine: Engine, spark: SparkSession
+) -> None:
+    stream = replay(spark, generator="readings", rate=1000, maxRowsPerTrigger=10)
+    both = stream.union(stream)  # one source, read twice
+    query = both.writeStream.format("noop").trigger(processingTime="200 milliseconds").start()
+    wait_until(lambda: query.exception() or len(query.recentProgress) >= 3)
+    query.stop()
+    (source,) = engine.sources(query)
+    assert source.latest["offset"] > source.after["offset"] >= source.before["offset"] > 0
+
+
+def test_files_that_were_read_and_that_wait(engine: Engine, tmp_path: Path) -> None:
+    folder = write_batches(tmp_path / "in", [{"k": ["a"]}] * 7)
+    spark = engine.spark
+    stream = spark.readStream.schema("n long").option("maxFilesPerTrigger", 2).parquet(folder)
+    query = stream.writeStream.format("noop").trigger(processingTime="1 hour").start()
+    wait_until(lambda: query.exception() or query.recentProgress)
+    (source,) = engine.sources(query)
+    query.stop()
+    assert source.files == FilesRead(seen=2, unread=5, before=True)  # the batch has run
+    assert source.latest is None
+
+
+def test_read_limits_are_found_however_they_are_spelt(engine: Engine, tmp_path: Path) -> None:
+    spark, folder = engine.spark, write_batches(tmp_path / "in", [{"k": ["a"]}])
+    files = spark.readStream.schema("n long").option("MAXFILESPERTRIGGER", "7").parquet(folder)
+    sized = spark.readStream.schema("n long").option("maxBytesPerTrigger", "1000").parquet(folder)
+    free = spark.readStream.schema("n long").parquet(folder)
+    rows = replay(spark, generator="readings", rate=1, maxRowsPerTrigger=50).selectExpr("_offset n")
+    found = engine.read_limits(files.union(free).union(rows).union(sized))
+    assert found == [
+        ReadLimit("maxFilesPerTrigger", 7),
+        None,
+        ReadLimit("maxRowsPerTrigger", 50),
+        ReadLimit("maxBytesPerTrigger", 1000),
+    ]
+    assert [limit.of_rows for limit in found if limit] == [False, True, False]
 
 
 def test_the_trigger_of_a_query_and_of_a_writer(
@@ -252,8 +294,35 @@ def test_a_spark_that_does_not_answer_is_named_in_one_sentence(
 
     monkeypatch.setattr(Engine, "_execution", gone)
     with pytest.raises(PenstockError) as caught:
-        engine.offsets(query)
+        engine.sources(query)
     assert str(caught.value) == (
         f"Penstock knows Spark 4.2 and 4.3; this is {engine.spark.version}, which does not tell "
         "the offsets of a batch that is about to run: no such method"
     )
+
+
+def test_a_query_like_another_reads_the_same_into_nowhere(
+    engine: Engine, query: StreamingQuery, tmp_path: Path
+) -> None:
+    other = engine.start_like(query, "another", str(tmp_path / "other"))
+    try:
+        wait_until(lambda: other.exception() or other.recentProgress)
+        assert other.exception() is None
+        assert other.name == "another"
+        assert other.recentProgress[0].observedMetrics.keys() == {"seen"}
+        assert engine.checkpoint_of(other) != engine.checkpoint_of(query)
+    finally:
+        other.stop()
+
+
+def test_where_a_query_begins_to_read(
+    spark: SparkSession, engine: Engine, query: StreamingQuery
+) -> None:
+    assert not engine.begins_at_latest(query)  # from its first row
+    live = replay(spark, generator="readings", rate=10)
+    writer = live.writeStream.format("noop").trigger(processingTime="100 milliseconds")
+    running = writer.start()
+    try:
+        assert engine.begins_at_latest(running)
+    finally:
+        running.stop()

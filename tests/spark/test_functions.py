@@ -112,14 +112,14 @@ def test_parameters_are_those_of_spark(name: str) -> None:
     assert all(ours[each].kind is inspect.Parameter.KEYWORD_ONLY for each in added)
 
 
-@settings(max_examples=2, phases=[Phase.generate])
+@settings(max_examples=1, phases=[Phase.generate])
 @given(pools=POOLS, seed=st.integers(0, 2**32))
 def test_where_nothing_was_shed_it_is_spark(
     spark: SparkSession, pools: tuple[list[Any], ...], seed: int
 ) -> None:
     """In value, in type and in name: for all types, nulls, empty groups and odd doubles."""
     draw = Random(seed)
-    groups = [[_row(draw, pools) for _ in range(draw.randint(1, 7))] for _ in range(80)]
+    groups = [[_row(draw, pools) for _ in range(draw.randint(1, 7))] for _ in range(160)]
     frame = frame_of(spark, [*groups, [NO_ROW], [NO_ROW, NO_ROW]]).cache()
     for name in NUMBERS:
         agree(frame.groupBy("g"), name)
@@ -251,7 +251,7 @@ def _grow(inner: st.SearchStrategy[_Made]) -> st.SearchStrategy[_Made]:
     return st.one_of(infix, conditions, calls, texts)
 
 
-@settings(max_examples=10, phases=[Phase.generate])
+@settings(max_examples=5, phases=[Phase.generate])
 @given(st.lists(st.recursive(_LEAVES, _grow, max_leaves=6), min_size=20, max_size=20))
 def test_a_column_has_the_name_that_spark_gives_it(spark: SparkSession, made: list[_Made]) -> None:
     stamped = frame_of(spark, []).withColumn("s", sf.struct(sf.lit(1).alias("y")))

@@ -30,7 +30,7 @@ def middle(rows: pd.DataFrame) -> dict[str, float]:
 def medians(
     spark: SparkSession, folder: Path, name: str, slide: str | None = None, **how: Any
 ) -> pd.DataFrame:
-    raw = files(spark, STREAM, folder, 5)
+    raw = files(spark, STREAM, folder, 3)
     stamped = raw.select(sf.col("t").cast("timestamp").alias("at"), "g", "x")
     out: DataFrame = process_windows(
         stamped.withWatermark("at", "0 seconds"),

@@ -21,7 +21,8 @@ public final class PlanCatalog implements FunctionCatalog {
           "number", new PlanFunctions.Number(),
           "longs", new PlanFunctions.Longs(),
           "doubles", new PlanFunctions.Doubles(),
-          "passing", new PlanFunctions.Passing());
+          "passing", new PlanFunctions.Passing(),
+          "chance", new PlanFunctions.Chance());
 
   private String name;
 

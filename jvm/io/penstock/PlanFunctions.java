@@ -1,5 +1,6 @@
 package io.penstock;
 
+import java.util.concurrent.ThreadLocalRandom;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
@@ -135,6 +136,28 @@ final class PlanFunctions {
 
     public static long invoke(UTF8String gate, UTF8String part) {
       return System.currentTimeMillis();
+    }
+  }
+
+  /**
+   * A number that is spread evenly over 63 bits, another for each row. Spark gives its own {@code
+   * rand} a new seed in every micro-batch, which is a constant in the generated code: every batch
+   * would be compiled anew.
+   */
+  public static final class Chance extends PlanFunction<Long> {
+    private static final long serialVersionUID = 1L;
+
+    Chance() {
+      super("chance", DataTypes.LongType);
+    }
+
+    @Override
+    public boolean isDeterministic() {
+      return false;
+    }
+
+    public static long invoke(UTF8String gate, UTF8String part) {
+      return ThreadLocalRandom.current().nextLong() >>> 1;
     }
   }
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType, StructType, TimestampType
 
 from penstock import policy as policies
 from penstock.core.settings import QueryTerms, WindowTerms
@@ -23,6 +23,11 @@ SOURCE_IDENTITIES = {
     "replay": ("_arrival", "_offset"),
 }
 """The columns that tell the tuples of a source apart, for sources known by their columns."""
+SOURCE_ARRIVALS = {
+    "kafka": ("timestamp", ("topic", "partition", "offset", "timestamp")),
+    "replay": ("_arrival", ("_arrival", "_offset")),
+}
+"""The column that says when a tuple arrived, and the columns by which its source is known."""
 WATERMARK_METADATA = "spark.watermarkDelayMs"
 """The key under which Spark notes the watermark in a column's metadata."""
 
@@ -56,6 +61,13 @@ def headroom(given: float) -> float:
             f"headroom must be the share of a budget to plan with, such as 0.9; got {given!r}"
         )
     return float(given)
+
+
+def switch(name: str, given: bool) -> bool:
+    """Returns what is either on or off."""
+    if not isinstance(given, bool):
+        raise PenstockError(f"{name} must be True or False; got {given!r}")
+    return given
 
 
 def terms(given: Mapping[str, QueryTerms] | None) -> dict[str, QueryTerms]:
@@ -247,6 +259,36 @@ def identity(
         if set(names) <= set(known):
             return columns("id", names, known)
     return columns("id", known, known)
+
+
+def arrival(stream: DataFrame, given: str | Column | None, known: Sequence[str]) -> Column | None:
+    """Returns the column that says when tuples arrived at their source.
+
+    This is the column that the user gives, or that of a source that is known; None elsewhere.
+    """
+    if given is not None:
+        return arrival_column(stream, given, known)
+    for column, names in SOURCE_ARRIVALS.values():
+        if set(names) <= set(known) and isinstance(stream.schema[column].dataType, TimestampType):
+            return sf.col(column)
+    return None
+
+
+def arrival_column(stream: DataFrame, given: str | Column, known: Sequence[str]) -> Column:
+    """Returns the column of timestamps that a user gives for the arrival."""
+    if not isinstance(given, str | Column):
+        raise PenstockError(f"arrival must be one column, such as 'timestamp'; got {given!r}")
+    (column,) = columns("arrival", given, known)
+    try:
+        kind = stream.select(column).schema[0].dataType
+    except PySparkException as error:
+        raise PenstockError(f"arrival: {told(error)}") from None
+    if not isinstance(kind, TimestampType):
+        raise PenstockError(
+            "arrival must be a timestamp, such as sf.timestamp_millis('ms') makes of milliseconds; "
+            f"got a {kind.simpleString()}"
+        )
+    return column
 
 
 def gates_of(found: list[Gate]) -> list[Gate]:

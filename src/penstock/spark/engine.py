@@ -38,6 +38,9 @@ TRIGGER_KINDS = {
     "RealTime": "real-time",
 }
 """Kinds of triggers by how the names of Spark's classes begin."""
+ROW_LIMITS = ("maxOffsetsPerTrigger", "maxRowsPerTrigger")
+READ_LIMITS = (*ROW_LIMITS, "maxFilesPerTrigger", "maxBytesPerTrigger")
+"""Options of sources that bound what a batch reads; their names are not case-sensitive."""
 JVM_EXIT_SECONDS = 20.0
 """How long a JVM may take to end before it is killed."""
 
@@ -56,6 +59,46 @@ class Trigger(NamedTuple):
     """``"processing"``, ``"once"``, ``"continuous"`` or ``"real-time"``."""
     seconds: float = 0.0
     """Between the starts of two batches; 0 where one follows the other."""
+
+
+class ReadLimit(NamedTuple):
+    """How much a source may read in one batch, as the user has set it."""
+
+    option: str
+    """As Spark's documents spell it."""
+    value: float
+
+    @property
+    def of_rows(self) -> bool:
+        return self.option in ROW_LIMITS
+
+    @property
+    def of_files(self) -> bool:
+        return self.option == "maxFilesPerTrigger"
+
+
+class FilesRead(NamedTuple):
+    """What Spark knows of a folder that a query reads."""
+
+    seen: int
+    """Files that it has read, or reads in the batch that is planned."""
+    unread: int
+    """Those that it has listed and not read."""
+    before: bool
+    """Whether some were read by an earlier batch."""
+
+
+class SourceState(NamedTuple):
+    """One source of a query while a batch is planned; offsets are the source's own."""
+
+    before: Any
+    """Up to where batches are committed; None before the first."""
+    after: Any
+    """Up to where this batch goes."""
+    latest: Any
+    """Up to where there is something to read; None where the source does not tell."""
+    files: FilesRead | None = None
+    """Where it reads a folder."""
 
 
 class Callbacks(Protocol):
@@ -221,13 +264,30 @@ class Engine:
         return None if told is None else (int(told.batchId()), lambda: str(told.json()))
 
     @_asks("the offsets of a batch that is about to run")
-    def offsets(self, query: StreamingQuery) -> tuple[list[Any], list[Any]]:
-        """The offsets of each source that were committed, and those up to which it can go now.
+    def sources(self, query: StreamingQuery) -> list[SourceState]:
+        """How far each source of a query is, in the order in which its checkpoint has them.
 
-        Private: Spark tells offsets in public only when the batch has run.
+        Private: Spark tells offsets in public only when the batch has run, and nothing of files.
         """
         engine = self._execution(query)
-        return _read_offsets(engine.committedOffsets()), _read_offsets(engine.availableOffsets())
+        progress = engine.committedOffsets(), engine.availableOffsets(), engine.latestOffsets()
+        listed = engine.sources()
+        found: list[tuple[Any, SourceState]] = []
+        for i in range(listed.size()):
+            source = listed.apply(i)
+            if not any(source.equals(other) for other, _ in found):
+                before, after, latest = (_offset_of(source, told) for told in progress)
+                files = _files_read(source, before)
+                found.append((source, SourceState(before, after, latest, files)))
+        return [state for _, state in found]
+
+    @_asks("how much a query may read in a batch")
+    def read_limits(self, thing: DataFrame | StreamingQuery) -> list[ReadLimit | None]:
+        """The read limit of each source, in the order in which the checkpoint has them.
+
+        Private: the analysed plan.
+        """
+        return [_read_limit(_options(source)) for source in self.sources_in(thing)]
 
     @_asks("the trigger of a query")
     def trigger(self, thing: StreamingQuery | DataStreamWriter) -> Trigger:
@@ -236,10 +296,7 @@ class Engine:
         Private: there is no public way. A writer that was told nothing has a trigger of 0 seconds.
         """
         if isinstance(thing, DataStreamWriter):
-            writer = cast(Any, thing)._jwrite
-            field = writer.getClass().getDeclaredField("trigger")
-            field.setAccessible(True)
-            trigger = field.get(writer)
+            trigger = _field(cast(Any, thing)._jwrite, "trigger")
         else:
             trigger = self._execution(thing).trigger()
         kind = str(trigger.getClass().getSimpleName())
@@ -249,6 +306,26 @@ class Engine:
             if kind.startswith(word):
                 return Trigger(name)
         raise TypeError(f"a trigger of the class {kind}")
+
+    @_asks("how to start a query like another")
+    def start_like(self, query: StreamingQuery, name: str, checkpoint: str) -> StreamingQuery:
+        """Starts the same plan from the same sources once more, into nowhere.
+
+        Private: the analysed plan, a frame of it, and the output mode.
+        """
+        of_rows = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows
+        frame = DataFrame(of_rows(self._session, self._analysed(query)), self.spark)
+        mode = str(self._execution(query).outputMode().toString()).lower()
+        writer = frame.writeStream.queryName(name).format("noop").outputMode(mode)
+        return writer.option("checkpointLocation", checkpoint).start()
+
+    @_asks("where a query begins to read")
+    def begins_at_latest(self, query: StreamingQuery) -> bool:
+        """Whether every source of a query that begins anew has only what comes from now on.
+
+        Private: the analysed plan.
+        """
+        return all(_begins_at_latest(source) for source in self.sources_in(query))
 
     @_asks("where a query's checkpoint is")
     def checkpoint_of(self, query: StreamingQuery) -> str:
@@ -331,15 +408,67 @@ def _nodes(plan: Any) -> Iterator[Any]:
         yield from _nodes(children.apply(i))
 
 
-def _read_offsets(progress: Any) -> list[Any]:
-    """Each source's offset in Spark's StreamProgress, read as JSON."""
-    offsets, iterator = [], progress.iterator()
-    while iterator.hasNext():
-        try:
-            offsets.append(json.loads(iterator.next()._2().json()))
-        except ValueError:
-            offsets.append(None)
-    return offsets
+def _field(thing: Any, name: str) -> Any:
+    """A field that its class keeps to itself."""
+    field = thing.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(thing)
+
+
+def _offset_of(source: Any, progress: Any) -> Any:
+    """A source's offset in Spark's StreamProgress, read as JSON."""
+    found = progress.get(source)
+    if not found.isDefined():
+        return None
+    try:
+        return json.loads(found.get().json())
+    except ValueError:
+        return None
+
+
+def _files_read(source: Any, before: Any) -> FilesRead | None:
+    """What a source of files has read, and which it has listed; None for other sources."""
+    if source.getClass().getSimpleName() != "FileStreamSource":
+        return None
+    unread = _field(source, "unreadFiles")
+    return FilesRead(
+        seen=int(source.seenFiles().size()),
+        unread=0 if unread is None else int(unread.size()),
+        before=before is not None,
+    )
+
+
+def _options(source: Any) -> dict[str, str]:
+    """The options of a streaming relation, by name in lower case."""
+    if str(source.nodeName()) == "StreamingRelationV2":
+        options = source.extraOptions().asCaseSensitiveMap()
+        return {str(name).lower(): str(options[name]) for name in options}
+    if not hasattr(source, "dataSource"):
+        return {}
+    found, options = {}, source.dataSource().options().iterator()
+    while options.hasNext():
+        pair = options.next()
+        found[str(pair._1()).lower()] = str(pair._2())
+    return found
+
+
+def _begins_at_latest(source: Any) -> bool:
+    """Known of Kafka, unless it is told where to start or shares a group, and of ``replay``."""
+    if str(source.nodeName()) != "StreamingRelationV2":
+        return False
+    options, kind = _options(source), str(source.sourceName())
+    if kind == "kafka":
+        start = options.get("startingoffsets", "latest")
+        return start == "latest" and "kafka.group.id" not in options
+    return kind == "replay"
+
+
+def _read_limit(options: Mapping[str, str]) -> ReadLimit | None:
+    for name in READ_LIMITS:
+        with suppress(ValueError):  # Spark refuses it as well, or takes it for something else
+            if name.lower() in options:
+                return ReadLimit(name, float(options[name.lower()]))
+    return None
 
 
 class Files:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import TimestampType
 
 from penstock.errors import PenstockError
 from penstock.spark import arguments
@@ -68,20 +67,6 @@ def fingerprint_of(key: tuple[Column, ...], stream: DataFrame) -> Column:
     except PySparkException as error:
         raise PenstockError(f"key: {told(error)}") from None
     return fingerprint
-
-
-def arrival_column(stream: DataFrame, given: str | Column, known: Sequence[str]) -> Column:
-    """Returns the column that says when tuples arrived."""
-    if not isinstance(given, str | Column):
-        raise PenstockError(f"arrival must be one column, such as 'timestamp'; got {given!r}")
-    (column,) = arguments.columns("arrival", given, known)
-    kind = stream.select(column).schema[0].dataType
-    if not isinstance(kind, TimestampType):
-        raise PenstockError(
-            "arrival must be a timestamp, such as sf.timestamp_millis('ms') makes of milliseconds; "
-            f"got a {kind.simpleString()}"
-        )
-    return column
 
 
 def driver_address(spark: SparkSession) -> tuple[str, str]:

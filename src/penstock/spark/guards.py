@@ -67,7 +67,7 @@ class Guards:
             getattr(function, "__name__", type(function).__name__),
         )
         if arrival is not None:
-            arrival = guard_arguments.arrival_column(stream, arrival, columns)
+            arrival = arguments.arrival_column(stream, arrival, columns)
         answered = guarded_stream(
             guard,
             self._server,

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.core.account import Account
 from penstock.core.controller import Controller
 from penstock.core.settings import Settings, check_timing
 from penstock.core.state import State
@@ -31,7 +32,10 @@ from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.recovery import Recovery
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.record.totals import Totals
+from penstock.spark.rehearsal import PLAN as REHEARSED
+from penstock.spark.rehearsal import Rehearsal
 from penstock.spark.site_report import SiteReport
+from penstock.spark.watching import Watching
 from penstock.windows.concept import Concept
 
 log = logging.getLogger("penstock")
@@ -56,6 +60,8 @@ class Loop:
         saved: SavedState,
         guards: Guards,
         controller: Callable[[Settings], Controller],
+        watching: Watching | None = None,
+        rehearsal: Rehearsal | None = None,
     ) -> None:
         self.settings = settings
         self.ledger = Ledger(saved.directory and saved.directory / "ledger.jsonl")
@@ -65,13 +71,14 @@ class Loop:
         self.streams: dict[str, SparkQuery] = {}
         """By name; those that have stopped stay, for the report."""
         self._engine, self._saved, self._guards = engine, saved, guards
-        self._controller = controller
+        self._controller, self._watching = controller, watching
         self.state = saved.recall("state", State) or State()
         self._frames: dict[str, DataFrame] = {}
         self._finished: list[Batch] = []
         self._gone: list[str] = []
         self._totals = Totals()
         self._recovery = Recovery(engine, saved, self.ledger)
+        self._rehearsal = rehearsal or Rehearsal(engine)
         self._lock = threading.RLock()
         self._closed = False
         self._close = engine.listen(self)
@@ -97,14 +104,16 @@ class Loop:
     def sic(self) -> dict[str, float]:
         """Each query's SIC over the STW that ends now."""
         with self._lock:
-            account = self.state.account
+            account = self._account
             return {} if account is None else account.slide(time.time()).sic()
 
     def report(self) -> SiteReport:
         self.hear()
         with self._lock:
             guards = [guard.report() for guard in self._guards]
-            return self._totals.report(self.streams, self.ledger, self.settings, self.state, guards)
+            return self._totals.report(
+                self.streams, self.ledger, self.settings, self.state, guards, self._watching
+            )
 
     def close(self) -> None:
         """Counts what finished last, and answers no gate any more."""
@@ -134,10 +143,13 @@ class Loop:
         if self._recovery.is_recounting:
             return
         try:
+            found = self._engine.find(query)
+            if self._rehearsal.is_one(found) or not self.gates_in(found):
+                return
+            if not self.running() and not self._guards.of(found):
+                self._rehearsal.run(found)  # without the lock: it asks for plans, too
             with self._lock:
-                found = self._engine.find(query)
-                if self.gates_in(found):
-                    self._take_in(found)
+                self._take_in(found)
         except PenstockError as error:
             log.debug("%s: %s", query, error)  # its first batch fails with it
 
@@ -163,7 +175,12 @@ class Loop:
         with self._lock:
             if not query and batch < 0:  # a user asks Spark to explain a plan, say
                 return gate.codec.encode(self.plan_in_force, counting=True)
-            stream = self._stream(run, query) or self._take_in(self._engine.find(query))
+            stream = self._stream(run, query)
+            if stream is None:
+                found = self._engine.find(query)
+                if self._rehearsal.is_one(found):
+                    return gate.codec.encode(REHEARSED, counting=True)
+                stream = self._take_in(found)
             try:
                 self._step(stream, batch)
                 decided = self._recovery.decided_before(stream, gate)
@@ -191,7 +208,8 @@ class Loop:
         trigger = self.check_trigger(query)
         if trigger.seconds and trigger.seconds != self.settings.interval_of(name):
             self.set_interval(name, trigger.seconds)
-        stream = SparkQuery(name, query, gates, self._guards.of(query), self._engine)
+        guards = self._guards.of(query)
+        stream = SparkQuery(name, query, gates, guards, self._engine, trigger.seconds)
         self.streams[name] = stream
         self._gone = [gone for gone in self._gone if gone != name]  # what it learnt stays
         self._recovery.begin(stream, self._frames)
@@ -260,10 +278,17 @@ class Loop:
         finished, self._finished = tuple(self._finished), []
         gone, self._gone = tuple(self._gone), []
         report = Report(now=time.time(), finished=finished, starting=upcoming, gone=gone)
-        self.state, self.plan_in_force = self._controller(self.settings).step(self.state, report)
+        controller = self._controller(self.settings)
+        step = controller.step if self._watching is None else self._watching.steps(controller)
+        self.state, self.plan_in_force = step(self.state, report)
         self._saved.remember_soon("state", self.state)
-        if self.state.account is not None:
-            self._totals.sample(self.state.account.sic())
+        if self._account is not None:
+            self._totals.sample(self._account.sic())
+
+    @property
+    def _account(self) -> Account | None:
+        """What was admitted; the controller's own is what would be, where the site only watches."""
+        return self.state.account if self._watching is None else self._watching.passed
 
     def _begin(self, stream: SparkQuery) -> None:
         """A query's first batch since it was started."""
@@ -301,5 +326,9 @@ class Loop:
         gated = stream.take(progress, alone)
         guarded = self._guards.corrected(gated, stream.guards)
         self._totals.add(gated, guarded)
-        self._finished.append(guarded)
         self.recent.append(guarded)
+        if self._watching is None:
+            self._finished.append(guarded)
+        else:  # at once: a job that is far behind plans its next batch late
+            controller = self._controller(self.settings)
+            self.state = self._watching.replay(controller, self.state, guarded, time.time())

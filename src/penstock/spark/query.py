@@ -7,15 +7,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Batch, Count, Stratum, Upcoming
 from penstock.errors import PenstockError
-from penstock.spark.engine import Engine
+from penstock.spark.backlog import Backlog, BatchReading, HeldBack, Lag, told_by
+from penstock.spark.engine import Engine, SourceState
+from penstock.spark.gate.arrival_metrics import RANKS
 from penstock.spark.gate.codec import GateReport
 from penstock.spark.gate.columns import Gate
 from penstock.spark.guard_driver import Guard
-from penstock.spark.progress import Progress, counts_rows, whole_numbers
+from penstock.spark.progress import (
+    Progress,
+    counts_rows,
+    weighted_quantiles,
+    whole_numbers,
+)
+
+Ages = npt.NDArray[np.float32]
+"""Seconds; a site keeps many of them."""
 
 log = logging.getLogger("penstock")
 COUNT_EVERY_BATCHES = 64
@@ -24,7 +36,7 @@ that Spark runs so rarely is slow: such a batch takes tenths of a second longer.
 """
 STEADY_SHARE = 0.1
 """Rows for each step of an offset may vary by so much for the offset to tell how much waits."""
-LATENCIES_KEPT = 100_000
+LATENCIES_KEPT = 20_000
 """Batches over which latencies are reported."""
 
 
@@ -36,6 +48,10 @@ class BatchLatency(NamedTuple):
     seconds: float
     """How long the batch took."""
     admitted: int
+    ages: Ages | None = None
+    """Seconds from arrival to commit at the quantiles ``RANKS``, where arrivals are known."""
+    measured: int = 0
+    """The admitted tuples that the ages stand for: those of gates whose stream tells arrivals."""
 
 
 @dataclass
@@ -52,6 +68,8 @@ class SparkQuery:
     guards: list[Guard]
     """Those that its tuples go through behind the gates."""
     engine: Engine
+    trigger_seconds: float = 0.0
+    """Between the starts of two batches; 0 where one follows the other."""
     last_batch: int = -1
     """The newest that was told."""
     planned: int = -1
@@ -62,6 +80,12 @@ class SparkQuery:
     counted: bool = True
     """Whether that batch counts its strata even if the gate stands open."""
     latencies: deque[BatchLatency] = field(default_factory=lambda: deque(maxlen=LATENCIES_KEPT))
+    lag: Lag = field(default_factory=Lag)
+    """What waited beyond the newest batch when it was planned."""
+    held_back: HeldBack = field(default_factory=HeldBack)
+    _backlog: Backlog | None = None
+    _lags: dict[int, Lag] = field(default_factory=dict)
+    """By batch, of those that were planned and are not told yet."""
     _rows_per_step: deque[float] = field(default_factory=lambda: deque(maxlen=3))
     _mix: dict[str, Mapping[Stratum, Count]] = field(default_factory=dict)
     """For each gate, its strata in the last batch that was counted."""
@@ -103,6 +127,7 @@ class SparkQuery:
         reports = [self._report(gate, progress) for gate in self.gates]
         counts = [self._told_apart(*pair) for pair in zip(self.gates, reports, strict=True)]
         self._learn_offsets(progress)
+        self._learn_backlog(progress)
         worked = self.engine.task_seconds(self.run)  # also where it is alone: no time is left over
         waited = 0.0 if self._last_start is None else progress.started - self._last_start
         batch = Batch(
@@ -114,12 +139,16 @@ class SparkQuery:
             work=None if alone else worked,
             overhead=progress.overhead,
             # of several streams, nobody knows how they share a query's time
-            span=reports[0].span if alone and len(reports) == 1 else None,
+            span=reports[0].span if len(reports) == 1 else None,
             clocks=self._clocks(reports),
             values={s: v for report in reports for s, v in report.values.items()},
             rates={s: r for report in reports for s, r in report.rates.items()},
         )
-        self.latencies.append(BatchLatency(waited, progress.seconds, batch.admitted))
+        self.latencies.append(
+            BatchLatency(
+                waited, progress.seconds, batch.admitted, *_measured(reports, progress.ended)
+            )
+        )
         self._last_start = progress.started
         self.last_batch = progress.batch
         return batch
@@ -176,30 +205,68 @@ class SparkQuery:
         self.planned, self.planned_at = batch, now
         self.counted = not self._mix or _looks(self.batches)
         self.batches += 1
-        return Upcoming(self.name, waited, self._waiting())
+        sources = self._sources()
+        if self._backlog is not None and sources:
+            self.lag = self._lags[batch] = self._backlog.beyond(sources)
+        return Upcoming(
+            self.name,
+            waited,
+            self._waiting(sources),
+            backlog=self.lag.tuples,
+            read_limited=self.lag.limit is not None,
+        )
 
-    def _waiting(self) -> int | None:
+    def _sources(self) -> list[SourceState]:
+        """How far the sources are; nothing where this Spark does not tell."""
+        if self._offsets_unknown:
+            return []
+        try:
+            sources = self.engine.sources(self.query)
+            if self._backlog is None:
+                limits = self.engine.read_limits(self.query)
+                told_apart = len(limits) == len(sources)
+                self._backlog = Backlog(limits if told_apart else [None] * len(sources))
+        except PenstockError as error:
+            log.warning("%s: bursts and backlogs are seen a batch late: %s", self.name, error)
+            self._offsets_unknown = True
+            return []
+        return sources
+
+    def _waiting(self, sources: list[SourceState]) -> int | None:
         """How many rows the batch has, by the sources' offsets, where these can tell.
 
-        They count rows, or have moved in step with them of late.
+        They count rows, or have moved in step with them of late. Of the very first batch nobody
+        knows where it begins; where it begins at the start, it has at most all that there is.
         """
-        if self._offsets_unknown:
+        if all(source.before is None for source in sources) and self._begins_at_latest():
             return None
-        try:
-            before, after = self.engine.offsets(self.query)
-        except PenstockError as error:
-            log.warning("%s: bursts are seen a batch late: %s", self.name, error)
-            self._offsets_unknown = True
-            return None
-        if not before:
-            return None  # the very first batch
-        steps = sum(map(whole_numbers, after)) - sum(map(whole_numbers, before))
-        if all(map(counts_rows, after)):
+        steps = sum(whole_numbers(s.after) - whole_numbers(s.before) for s in sources)
+        if all(counts_rows(source.after) for source in sources):
             return steps
         ratios = self._rows_per_step
         if len(ratios) < 2 or max(ratios) > (1 + STEADY_SHARE) * min(ratios):
             return None
         return round(steps * ratios[-1])
+
+    def _begins_at_latest(self) -> bool:
+        try:
+            return self.engine.begins_at_latest(self.query)
+        except PenstockError as error:
+            log.debug("%s: %s", self.name, error)
+            return True
+
+    def _learn_backlog(self, progress: Progress) -> None:
+        """Takes in how a batch went, seen from its sources."""
+        lag = self._lags.get(progress.batch)
+        self._lags = {number: its for number, its in self._lags.items() if number > progress.batch}
+        if lag is None:
+            lag = self.lag = told_by(progress)
+        if self._backlog is not None:
+            self._backlog.learn(lag, progress)
+        on_time = progress.seconds <= self.trigger_seconds
+        reading = BatchReading(progress.started, progress.rows, lag, on_time)
+        if self.held_back.note(reading):
+            log.warning("%s: %s", self.name, self.held_back)
 
     def _learn_offsets(self, progress: Progress) -> None:
         before, after = progress.offsets
@@ -210,6 +277,20 @@ class SparkQuery:
 def _looks(batch: int) -> bool:
     """Often while a query is young (in its batches 1, 2, 4, 8 and so on), rarely later."""
     return batch % COUNT_EVERY_BATCHES == 0 or batch & (batch - 1) == 0
+
+
+def _measured(reports: Iterable[GateReport], committed: float) -> tuple[Ages | None, int]:
+    """Returns the ages of admitted tuples when their batch was committed, where gates know."""
+    known = [r.arrivals for r in reports if r.arrivals is not None and r.arrivals.admitted]
+    if not known:
+        return None, 0
+    ages = [arrivals.ages(committed) for arrivals in known]
+    weights = [
+        np.full(its.size, arrivals.admitted / its.size)
+        for its, arrivals in zip(ages, known, strict=True)
+    ]
+    found = weighted_quantiles(np.concatenate(ages), np.concatenate(weights), RANKS)
+    return np.array(found, dtype=np.float32), sum(arrivals.admitted for arrivals in known)
 
 
 def _merged(told: Iterable[Mapping[Stratum, Count]]) -> dict[Stratum, Count]:

@@ -27,13 +27,17 @@ from penstock.spark.guards import Guards
 from penstock.spark.loop import Loop
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.saved_state import SavedState
+from penstock.spark.rehearsal import Rehearsal
 from penstock.spark.site_report import SiteReport
+from penstock.spark.watching import Watching
 from penstock.windows.concept import Concept
 from penstock.windows.in_force import ConceptWindows
 
 _gate_numbers = count()
 NO_TRIGGER = Trigger("processing", 0.0)
 """What a writer has that was told nothing: one batch follows the other."""
+FOR_EVER_SECONDS = 1e9
+"""A wait for which no guard sheds."""
 
 
 def concept_controller(settings: Settings) -> Controller:
@@ -69,6 +73,13 @@ class Site:
         The share of a batch's time that is planned; the rest absorbs noise.
     directory
         Where the ledger and what was learnt survive a crash. Without one, nothing is written.
+    watch
+        Whether to shed nothing, and only to tell what would be shed: see ``would_shed`` and
+        ``would_latency_ms`` in the report.
+    rehearse
+        Whether the first query of a Spark that has just started is tried for a moment before its
+        stream begins, so that the stream does not wait for a cold JVM; ``start`` takes some
+        seconds longer.
     controller
         What makes the controller of some settings, for experiments with another one.
 
@@ -98,6 +109,8 @@ class Site:
         terms: Mapping[str, QueryTerms] | None = None,
         headroom: float = 0.9,
         directory: str | Path | None = None,
+        watch: bool = False,
+        rehearse: bool = True,
         controller: Callable[[Settings], Controller] = concept_controller,
     ) -> None:
         self.spark = spark
@@ -115,7 +128,16 @@ class Site:
         self.guards = Guards(self._engine)
         """The guards that it has made."""
         saved = SavedState(arguments.directory(directory))
-        self._loop = Loop(self._engine, settings, saved, self.guards, controller)
+        self._watching = Watching() if arguments.switch("watch", watch) else None
+        self._loop = Loop(
+            self._engine,
+            settings,
+            saved,
+            self.guards,
+            controller,
+            self._watching,
+            Rehearsal(self._engine, arguments.switch("rehearse", rehearse)),
+        )
 
     # --- what a program calls -----------------------------------------------------------------
 
@@ -129,6 +151,7 @@ class Site:
         id: str | Column | Sequence[str | Column] | None = None,
         max_strata: int = 10_000,
         concept: Concept | None = None,
+        arrival: str | Column | None = None,
     ) -> DataFrame:
         """The stream with tuples shed as the plan says, and the rest stamped.
 
@@ -153,6 +176,10 @@ class Site:
             How many strata are told apart at most; the others share one rate.
         concept
             Says that the strata are the groups of the query's windows, of which none may disappear.
+        arrival
+            The timestamp at which a tuple arrived, from which its latency is measured. It is known
+            for Kafka (``timestamp``) and for ``replay`` (``_arrival``); elsewhere the latency is
+            modelled unless told.
         """
         columns = arguments.names_of(stream)
         keys = Keys(
@@ -168,6 +195,7 @@ class Site:
             keys,
             most,
             None if terms is None else arguments.concept(terms, stream),
+            arguments.arrival(stream, arrival, columns),
         )
         if concept is not None:
             self._loop.set_concept(arguments.name(query), concept)
@@ -194,14 +222,14 @@ class Site:
         told) and answers the value of the column ``output``. The guard learns its cost by ``key``.
         A tuple waits from its ``arrival``, a timestamp, or else from when its task began. Where the
         function raises, the query fails, or, with ``on_error="skip"``, the guard leaves the tuple
-        out and counts it.
+        out and counts it. The guard of a site that only watches lets tuples wait for however long.
         """
         return self.guards.add(
             stream,
             function,
             guard_arguments.gates_before(stream, self._loop.gates_in),
             key=key,
-            wait=wait,
+            wait=wait if self._watching is None else FOR_EVER_SECONDS,
             output=output,
             arrival=arrival,
             inputs=inputs,
@@ -308,7 +336,7 @@ class Site:
         return self._loop.sic()
 
     def report(self) -> SiteReport:
-        """Arrivals, sheds, SIC and latency of every query."""
+        """ArrivalSample, sheds, SIC and latency of every query."""
         return self._loop.report()
 
 

@@ -6,35 +6,55 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.types import Floats
+from penstock.spark.gate.arrival_metrics import RANKS
 from penstock.spark.progress import weighted_quantiles
 from penstock.spark.query import BatchLatency
-
-STEPS_PER_BATCH = 40
-"""How many ages stand for the tuples of a batch in the percentiles."""
 
 
 @dataclass(frozen=True)
 class LatencyReport:
-    """Holds milliseconds from a tuple's arrival to its batch's commit, over admitted tuples."""
+    """Holds milliseconds from a tuple's arrival to its batch's commit, over admitted tuples.
+
+    They are measured where the stream tells when its tuples arrived. Where only some gates of a
+    query know that, they are those of the tuples that went through these.
+    """
 
     p50: float = 0.0
     p95: float = 0.0
     p99: float = 0.0
+    measured: bool = False
+    """Whether that is from the tuples' arrivals, and not modelled."""
 
     @classmethod
     def of(cls, batches: Iterable[BatchLatency]) -> "LatencyReport":
-        """Models the ages of tuples by those of their batches.
-
-        A batch takes what arrived since the one before began, so its tuples have waited for
-        anything between nothing and that long when it starts.
-        """
+        """Sums up the batches of a query: those that were measured, or else all."""
         known = [batch for batch in batches if batch.admitted > 0]
+        ages = [batch.ages for batch in known if batch.ages is not None]
+        if ages:
+            weights = [batch.measured for batch in known if batch.ages is not None]
+            return cls._of(np.stack(ages).astype(np.float64), weights, measured=True)
         if not known:
             return cls()
-        waited, took, admitted = np.array(known, dtype=np.float64).T
-        steps = (np.arange(STEPS_PER_BATCH) + 0.5) / STEPS_PER_BATCH
-        ages = (waited[:, None] * steps + took[:, None]).ravel() * 1000
-        return cls(*weighted_quantiles(ages, np.repeat(admitted, steps.size), (0.5, 0.95, 0.99)))
+        return cls._of(_modelled(known), [batch.admitted for batch in known], measured=False)
+
+    @classmethod
+    def _of(cls, ages: Floats, weights: list[int], *, measured: bool) -> "LatencyReport":
+        """Takes a row of ages, in seconds, for each batch, and the tuples that it stands for."""
+        each = np.repeat(np.array(weights, dtype=np.float64), ages.shape[1])
+        p50, p95, p99 = weighted_quantiles(ages.ravel() * 1000, each, (0.5, 0.95, 0.99))
+        return cls(p50, p95, p99, measured)
+
+
+def _modelled(batches: Iterable[BatchLatency]) -> Floats:
+    """Models the ages of tuples by those of their batches.
+
+    A batch takes what arrived since the one before began, so its tuples have waited for anything
+    between nothing and that long when it starts. What a read limit leaves behind is not in that.
+    """
+    waited, took = np.array([(b.waited, b.seconds) for b in batches], dtype=np.float64).T
+    ages: Floats = waited[:, None] * np.array(RANKS) + took[:, None]
+    return ages
 
 
 @dataclass(frozen=True)
@@ -55,6 +75,19 @@ class QueryReport:
     """The mean over time of the SIC over the STW."""
     latency_ms: LatencyReport = field(default_factory=LatencyReport)
     batches: int = 0
+    backlog: int | None = None
+    """Tuples that waited at its sources beyond the newest batch; None where these cannot tell."""
+    held_back_by: str | None = None
+    """The option that limits what a batch may read, where that and not the machine is what keeps
+    the query from more: then shedding buys nothing, and setting the option higher does."""
+    let_in_per_second: float | None = None
+    """Tuples that this option lets in, where it holds the query back."""
+    arriving_per_second: float | None = None
+    """Tuples that arrive meanwhile, where the sources tell."""
+    would_shed: int | None = None
+    """Tuples that a site which only watches would have shed; None of one that sheds."""
+    would_latency_ms: float | None = None
+    """The p95 that would have come of that, modelled; None of a site that sheds."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +117,8 @@ class SiteReport:
     site: CapacityReport
     guards: tuple[dict[str, Any], ...]
     ledger_balanced: bool
+    watch: bool = False
+    """Whether the site only watches: then it sheds nothing."""
 
     def __getitem__(self, query: str) -> QueryReport:
         """Returns the report of one query."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.types import Count, Plan, Strata, Stratum, Tally
+from penstock.spark.gate.arrival_metrics import ArrivalSample, arrivals_of
 from penstock.spark.gate.keys import SEPARATOR, Keys
 from penstock.spark.gate.strata import KnownStrata
 from penstock.spark.gate.window_metrics import VALUES_PER_BATCH, newest, values_of
@@ -20,6 +21,8 @@ from penstock.windows.concept import Concept
 
 PLANS_REMEMBERED = 8
 """Plans whose rates are kept for the batches that report late."""
+FIRST_BATCH_TUPLES = 100_000
+"""What a first batch is taken to admit; a site may begin with millions of tuples that wait."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class GateReport:
     """A sample of the values that a window's means are made of."""
     rates: Mapping[Stratum, float] = field(default_factory=dict)
     """Of the groups of a window that the batch thinned."""
+    arrivals: ArrivalSample | None = None
+    """When its admitted tuples arrived, where the stream tells."""
 
 
 class PlanCodec:
@@ -47,8 +52,8 @@ class PlanCodec:
         self._keys, self._strata, self._concept = keys, strata, concept
         self._rates: dict[int, dict[Stratum, float]] = {}
         """By version of a plan: the rates of the groups that it thinned."""
-        self._admitted = 0
-        """In the last batch."""
+        self._admitted = FIRST_BATCH_TUPLES if concept is None else 1
+        """In the last batch. A window's first values are wanted, however many there are."""
         if keys.only is not None:
             strata.meet(keys.only, 0)
 
@@ -71,7 +76,7 @@ class PlanCodec:
         return Shipment(
             version=plan.version,
             open=plan.open and not counting and self._concept is None,
-            timed=plan.open,
+            timed=True,
             table=table,
             thresholds=thresholds(np.append(default, rates)),
             sic=np.append(unknown, sic),
@@ -107,6 +112,7 @@ class PlanCodec:
             event_time=None if concept is None else newest(metrics),
             values=values_of(metrics, self._strata.by_fingerprint()) if asked_for_values else {},
             rates={} if concept is None else self._rates.get(metrics["version"] or 0, {}),
+            arrivals=arrivals_of(metrics, admitted),
         )
 
     def _columns(self, metrics: Mapping[str, Any], arrived: int) -> Tally | None:

@@ -12,11 +12,12 @@ filter down and evaluating the look-up twice.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from penstock.spark.gate import arrival_metrics
 from penstock.spark.gate.codec import PlanCodec
 from penstock.spark.gate.keys import Keys
 from penstock.spark.gate.strata import KnownStrata
 from penstock.spark.gate.window_metrics import clock_metric, look, values_metric
-from penstock.spark.gate.wire import ALWAYS, Wire
+from penstock.spark.gate.wire import ALWAYS, Wire, nowhere
 from penstock.windows.concept import Concept
 
 WEIGHT, SIC = "_weight", "_sic"
@@ -28,9 +29,14 @@ class Gate:
     """Gates one stream: has its columns in Spark's plan, its strata, and its wire to the site."""
 
     def __init__(
-        self, name: str, keys: Keys, most_strata: int, concept: Concept | None = None
+        self,
+        name: str,
+        keys: Keys,
+        most_strata: int,
+        concept: Concept | None = None,
+        arrival: Column | None = None,
     ) -> None:
-        self.name, self.keys, self.concept = name, keys, concept
+        self.name, self.keys, self.concept, self.arrival = name, keys, concept, arrival
         self.strata = KnownStrata(most_strata)
         self.codec = PlanCodec(keys, self.strata, concept)
         self.wire = Wire(name)
@@ -55,9 +61,10 @@ class Gate:
             self.wire.passing().alias("_passed"),
             *self._countable(),
             *self._seen(),
+            *self._sampled(),
         ).observe(self.name, *self._metrics())
-        place = sf.when(self._idle, _nowhere()).otherwise(sf.col("_place"))
-        return counted.where(self._idle | sf.col("_admitted")).select(
+        place = sf.when(self._idle, nowhere()).otherwise(sf.col("_place"))
+        return counted.where(self._passes).select(
             *columns,
             sf.when(self._idle | (sf.col("_threshold") == ALWAYS), sf.lit(1.0))
             .otherwise(sf.lit(2.0**63) / (sf.col("_threshold").cast("double") + 1))
@@ -69,6 +76,11 @@ class Gate:
     def _idle(self) -> Column:
         """Says whether the gate is open and need not know a tuple's stratum to stamp it."""
         return self.wire.is_open if self.keys.same_value else sf.lit(False)
+
+    @property
+    def _passes(self) -> Column:
+        """Says whether a tuple is admitted; no decision is looked at where the gate is idle."""
+        return self._idle | sf.col("_admitted")
 
     def _only(self, stream: DataFrame) -> DataFrame:
         return stream.select(
@@ -118,6 +130,12 @@ class Gate:
         chosen = sf.col("_admitted") & (self.keys.draw(other=1) <= self.wire.look)
         return look(self.concept, key, chosen)
 
+    def _sampled(self) -> list[Column]:
+        """Returns the arrivals of some admitted tuples, where the stream tells arrivals."""
+        if self.arrival is None:
+            return []
+        return [arrival_metrics.sampled(self.arrival, self.wire.looks() & self._passes)]
+
     def _metrics(self) -> list[Column]:
         arrived = sf.count(sf.lit(1))
         span = sf.max("_passed") - sf.min("_passed")
@@ -127,6 +145,8 @@ class Gate:
             sf.when(self._idle, arrived).otherwise(sf.count_if("_admitted")).alias("admitted"),
             sf.when(self.wire.is_timed & ~self._idle, span).alias("span"),
         ]
+        if self.arrival is not None:
+            metrics += arrival_metrics.metrics(self.arrival, self._passes)
         if self.concept is not None:
             metrics.append(clock_metric(self.concept))
             if self.concept.value is not None:
@@ -149,12 +169,3 @@ class Gate:
         top = sf.call_function("approx_top_k", sf.col(column), sf.lit(most), sf.lit(2 * most))
         pairs = sf.transform(top, lambda e: sf.array(e["item"], e["count"].cast(kind)))
         return sf.when(~self._idle, sf.to_json(pairs))
-
-
-def _nowhere() -> Column:
-    """Returns place 0 in a form that the optimizer does not see through.
-
-    A constant place would make a tuple's SIC a constant in the generated code, which Spark would
-    compile anew whenever it changes.
-    """
-    return sf.spark_partition_id() * 0

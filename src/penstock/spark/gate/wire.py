@@ -40,7 +40,7 @@ class Shipment:
     thresholds: Ints
     sic: Floats
     look: int = ALWAYS
-    """Of the admitted tuples, those with a draw up to this show their value."""
+    """Of the admitted tuples, those with a draw up to this show their value and their arrival."""
 
 
 def thresholds(rates: Floats) -> Ints:
@@ -53,6 +53,15 @@ def thresholds(rates: Floats) -> Ints:
 def refusal(reason: str) -> bytes:
     """In place of a plan: the query fails with this reason."""
     return np.array([REFUSAL], dtype=">i8").tobytes() + reason.encode()
+
+
+def nowhere() -> Column:
+    """Returns place 0 in a form that the optimizer does not see through.
+
+    A constant place in an array would make what stands there a constant in the generated code,
+    which Spark would compile anew whenever it changes.
+    """
+    return sf.spark_partition_id() * 0
 
 
 class Wire:
@@ -91,7 +100,7 @@ class Wire:
 
     @property
     def look(self) -> Column:
-        return sf.get(self._part("longs", "look"), sf.lit(0))
+        return sf.get(self._part("longs", "look"), nowhere())
 
     def version(self) -> Column:
         """The version of the plan in force, among aggregates over the batch.
@@ -105,6 +114,10 @@ class Wire:
     def passing(self) -> Column:
         """The milliseconds at which a tuple passes; SQL only knows when its batch began."""
         return self._part("passing", "now")
+
+    def looks(self) -> Column:
+        """Whether a tuple is drawn by chance, with the probability that ``look`` stands for."""
+        return self._part("chance", "draw") <= self.look
 
     def _part(self, function: str, part: str) -> Column:
         return sf.expr(f"{CATALOG}.{function}('{self._gate}', '{part}')")

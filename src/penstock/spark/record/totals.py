@@ -11,6 +11,7 @@ from penstock.core.types import Batch
 from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.site_report import CapacityReport, LatencyReport, QueryReport, SiteReport
+from penstock.spark.watching import Watching
 
 
 @dataclass
@@ -60,6 +61,7 @@ class Totals:
         settings: Settings,
         state: State,
         guards: Iterable[dict[str, Any]],
+        watching: Watching | None = None,
     ) -> SiteReport:
         """Makes the report of the site."""
         latency = {name: LatencyReport.of(s.latencies) for name, s in streams.items()}
@@ -74,6 +76,8 @@ class Totals:
                     sic=self.mean_sic(query),
                     latency_ms=latency.get(totals.stream, LatencyReport()),
                     batches=totals.batches,
+                    **_waiting(streams.get(totals.stream)),
+                    **({} if watching is None else _would(watching, query, totals.stream)),
                 )
                 for query, totals in sorted(self.queries.items())
             ),
@@ -84,7 +88,30 @@ class Totals:
             ),
             guards=tuple(guards),
             ledger_balanced=ledger.balanced,
+            watch=watching is not None,
         )
+
+
+def _waiting(stream: SparkQuery | None) -> dict[str, Any]:
+    """Returns what waits at the sources of a query, and what holds it back."""
+    if stream is None:
+        return {}
+    waiting, held = stream.lag.tuples, stream.held_back
+    return {
+        "backlog": None if waiting is None else round(waiting),
+        "held_back_by": held.by,
+        "let_in_per_second": held.let_in,
+        "arriving_per_second": held.arriving,
+    }
+
+
+def _would(watching: Watching, query: str, stream: str) -> dict[str, Any]:
+    """Returns what a query's report has of a site that only watches."""
+    latency = LatencyReport.of(watching.would_latencies.get(stream, ()))
+    return {
+        "would_shed": round(watching.would_shed.get(query, 0.0)),
+        "would_latency_ms": latency.p95,
+    }
 
 
 def _by_query(batch: Batch) -> dict[str, tuple[int, int]]:
