@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv from the lock file, with the `penstock` command and the jar in it, and sees to Java.
+# Makes .venv from the lock file, with the `penstock` command and the jar in it, and sees to Java and Maven.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +19,15 @@ if ! command -v javac >/dev/null || ! command -v java >/dev/null || [ "$(java_ve
     else
         echo "setup: install both (Debian, Ubuntu: apt-get install openjdk-17-jdk-headless) and run again" >&2
         exit 1
+    fi
+fi
+
+if ! command -v mvn >/dev/null; then
+    echo "setup: the tests on Kafka fetch it with Maven, which is missing"
+    if can_install; then
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends maven
+    else
+        echo "setup: install it (Debian, Ubuntu: apt-get install maven), or set PENSTOCK_SKIP_KAFKA=1 for the tests"
     fi
 fi
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.support import QUICK
 
-for profile, examples in (("thorough", 1000), ("quick", 100)):
+for profile, examples in (("thorough", 300), ("quick", 100)):
     hypothesis_settings.register_profile(
         profile, max_examples=examples, deadline=None, derandomize=True
     )
@@ -41,6 +41,7 @@ def spark() -> Iterator[SparkSession]:
         .appName("penstock-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")

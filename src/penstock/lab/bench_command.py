@@ -1,9 +1,10 @@
 """``penstock bench``: measures on this machine, on real Spark, what gate and guard promise."""
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 
-from penstock.cli.command_support import installed
+from penstock.cli.command_support import check_seconds, installed
 from penstock.errors import PenstockError
 from penstock.hints import hint
 
@@ -13,8 +14,11 @@ DESCRIPTION = (
     "Measures what gate and guard promise. Of the gate: latency, capacity, burst, transparent, "
     "fair, jobs, truthful, coverage, groups, wire; of the guard: guard-classes, guard-measured, "
     "guard-fair, guard-overhead. Rates follow from what this machine can do; each line under "
-    "'holds' says whether a promise held; if one does not, the exit code is 1."
+    "'holds' says whether a promise held; if one does not, the exit code is 1. On Kafka, from a "
+    "cold JVM, and only where named: field-start, field-neighbour, field-limits, field-kill, "
+    "field-outage, field-fair, field-idle, field-watch, field-rivals, and field-five."
 )
+LENGTH_SECONDS = 90.0
 EXAMPLE = "example: penstock bench latency burst --json results/"
 
 
@@ -22,16 +26,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command, its description and an example."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLE
     parser.add_argument("names", nargs="*", metavar="NAME", help="which (default: all)")
-    parser.add_argument("--seconds", type=float, default=90.0, help="length of the main runs")
+    parser.add_argument("--seconds", type=float, help="length of the main runs (default: 90)")
+    parser.add_argument("--runs", type=int, default=3, help="how often field-… measures")
+    parser.add_argument("--case", help="which case of a field-… (default: all)")
     parser.add_argument("--json", type=Path, metavar="DIR", help="keep every figure here")
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs the benchmarks that are named, or all of them."""
+    field = [name for name in options.names if name.startswith("field-")]
+    others = [name for name in options.names if name not in field]
+    good = [_run_field(field, options)] if field else []
+    good += [_run_others(others, options)] if others or not field else []
+    return 0 if all(good) else PROMISE_BROKEN_EXIT_CODE
+
+
+def _run_others(names: list[str], options: argparse.Namespace) -> bool:
     with installed("spark,experiments"):
         from penstock.lab.bench.suite import BENCHES, run_benches
-    unknown = [name for name in options.names if name not in BENCHES]
+    _check(names, BENCHES)
+    seconds = LENGTH_SECONDS if options.seconds is None else options.seconds
+    return run_benches(names or list(BENCHES), seconds, options.json)
+
+
+def _run_field(names: list[str], options: argparse.Namespace) -> bool:
+    with installed("spark,experiments,kafka"):
+        from penstock.lab.field.field_suite import FIELD_BENCHES, run_field_benches
+        from penstock.lab.field.stand import FieldOptions
+    _check(names, FIELD_BENCHES)
+    if options.seconds is not None:
+        check_seconds(options.seconds, 60)
+    if options.runs < 1:
+        raise PenstockError(f"--runs must be 1 or more, such as 3; got {options.runs}")
+    asked = FieldOptions(options.runs, options.seconds, options.case)
+    return run_field_benches(names, asked, options.json)
+
+
+def _check(names: list[str], known: Collection[str]) -> None:
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise PenstockError(f"unknown benchmark {unknown[0]!r}: {hint(unknown[0], BENCHES)}")
-    good = run_benches(options.names or list(BENCHES), options.seconds, options.json)
-    return 0 if good else PROMISE_BROKEN_EXIT_CODE
+        raise PenstockError(f"unknown benchmark {unknown[0]!r}: {hint(unknown[0], known)}")

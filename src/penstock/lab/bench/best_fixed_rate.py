@@ -123,7 +123,7 @@ class AlternatingTurns:
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     """Compares what the controller admits with what fixed rates admit."""
     rate = h.FLOOD_FACTOR * h.heavy_throughput(spark, seconds / 3)
-    calm, length = seconds / 4, max(seconds / 9, 3.0)
+    calm, length = seconds / 4, max(seconds / 9, 3 * h.INTERVAL_SECONDS)
     sweep, rounds = (
         (SWEEP_FACTORS, ROUNDS) if seconds >= h.MEANINGFUL_SECONDS else (SWEEP_FACTORS[:2], 1)
     )

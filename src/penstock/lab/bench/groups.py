@@ -27,7 +27,7 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     bound = 2 * h.INTERVAL_SECONDS + h.source_adds(spark, rate, seconds / 4)
     # a short run is about fewer groups
     wanted = round(GROUPS_PER_WINDOW * min(seconds / h.MEANINGFUL_SECONDS / 2, 1.0))
-    window = max(round(2 * wanted / rate) + 1, 5)
+    window = max(round(2 * wanted / rate) + 1, min(5, round(seconds)))
     calm, length = seconds / 4, max(seconds, 3.0 * window)
     seen: list[dict[str, float]] = []
     with h.gated_site(spark, policy="concept") as site:

@@ -25,7 +25,7 @@ from pyspark.sql import functions as sf
 
 from penstock.core.capacity import Capacity
 from penstock.core.controller import Controller
-from penstock.core.cost import WARM_UP_SHARES, DisspCost
+from penstock.core.cost import DisspCost
 from penstock.core.settings import Settings
 from penstock.core.state import StreamState
 from penstock.core.types import Upcoming
@@ -55,13 +55,12 @@ def work(row: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class AverageCost:
-    """Is a cost model in which every tuple costs the same (DISSP, equation 5.2).
-
-    As in Penstock's own model, only a part of the times of the first batches is believed.
-    """
+    """Is a cost model in which every tuple costs the same (DISSP, equation 5.2)."""
 
     average: DisspCost = field(default_factory=DisspCost)
     batches: int = 0
+    spread: float = 0.0
+    """Times are taken for what they are; it knows no noise."""
 
     @property
     def known(self) -> bool:
@@ -69,19 +68,9 @@ class AverageCost:
         return self.batches > 0
 
     @property
-    def cold(self) -> bool:
-        """Says whether the first batches are not over."""
-        return self.batches < len(WARM_UP_SHARES)
-
-    @property
     def admitting(self) -> float:
         """Returns the seconds that an admitted tuple costs."""
         return self.average.per_tuple
-
-    @property
-    def largest(self) -> float:
-        """Returns the tuples of the largest batch that was seen."""
-        return max((tuples for _, tuples in self.average.seen), default=0.0)
 
     def seconds(self, arrived: float, admitted: float) -> float:
         """Returns the seconds of a batch of so many tuples."""
@@ -98,8 +87,7 @@ class AverageCost:
     ) -> Self:
         """Learns from a batch."""
         del arrived, overhead, span
-        share = WARM_UP_SHARES[self.batches] if self.cold else 1.0
-        average = self.average.update(seconds * share, admitted)
+        average = self.average.update(seconds, admitted)
         return replace(self, average=average, batches=self.batches + 1)
 
     def informed(self, admitting: float) -> Self:

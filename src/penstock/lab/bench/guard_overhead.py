@@ -31,7 +31,7 @@ def ten_microseconds(row: Mapping[str, Any]) -> float:
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     """Compares the function guarded and in a plain ``mapInArrow``."""
     whole = seconds >= h.MEANINGFUL_SECONDS
-    turns = TurnPlan(round(seconds / 5), 3, 5.0, 2.0) if whole else TurnPlan(1, 0, seconds, 2.0)
+    turns = TurnPlan(round(seconds / 5), 3, 5.0) if whole else TurnPlan(1, 0, seconds)
     rows = round(BATCH_ROWS * min(seconds / h.MEANINGFUL_SECONDS, 1.0))
     with h.gated_site(spark) as site:
 

@@ -354,9 +354,14 @@ def run_plain(
     )
 
 
+def enough_batches(seconds: float) -> int:
+    """Returns how many batches a measurement of so many seconds has at least."""
+    return 8 if seconds >= 1.0 else 3
+
+
 def throughput(frame: DataFrame, seconds: float, say: str) -> float:
     """Returns rows a second that a job processes when there is always more to do."""
-    query = run_plain(frame, seconds, say, batches=8)
+    query = run_plain(frame, seconds, say, batches=enough_batches(seconds))
     batches = batches_of(query)
     late = batches[len(batches) // 2 :]
     rows = sum(batch.rows for batch in late)

@@ -24,6 +24,7 @@ from penstock.lab.bench import (
     guard_latency,
     guard_overhead,
     harness,
+    idle,
     latency_held,
     transparent,
     truthful,
@@ -35,6 +36,7 @@ BENCHES: dict[str, Callable[..., dict[str, Any]]] = {
     "capacity": best_fixed_rate.run,
     "burst": burst.run,
     "transparent": transparent.run,
+    "idle": idle.run,
     "fair": fair.run,
     "jobs": fair.run_jobs,
     "truthful": truthful.run,
@@ -59,16 +61,21 @@ def run_benches(names: list[str], seconds: float, directory: Path | None) -> boo
 def _run(spark: SparkSession, name: str, seconds: float, directory: Path | None) -> bool:
     print(f"{name}", file=sys.stderr, flush=True)
     began = time.time()
-    result = {
-        "bench": name,
-        "penstock": __version__,
-        "spark": spark_version,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "seconds": seconds,
-        **BENCHES[name](spark, seconds),
-        "wall_seconds": time.time() - began,
-    }
-    result = _finite(result)
+    return keep(name, {"seconds": seconds, **BENCHES[name](spark, seconds)}, began, directory)
+
+
+def keep(name: str, figures: dict[str, Any], began: float, directory: Path | None) -> bool:
+    """Prints what a benchmark found, writes all of it into a file, and says whether it holds."""
+    result: dict[str, Any] = _finite(
+        {
+            "bench": name,
+            "penstock": __version__,
+            "spark": spark_version,
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            **figures,
+            "wall_seconds": time.time() - began,
+        }
+    )
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -89,4 +96,4 @@ def _short(value: Any) -> Any:
     """Leaves out the long lists of batches, which are in the files."""
     if isinstance(value, dict):
         return {k: _short(v) for k, v in value.items() if not (isinstance(v, list) and len(v) > 8)}
-    return value
+    return [_short(each) for each in value] if isinstance(value, list) else value

@@ -16,6 +16,8 @@ ROUNDS = 4
 """The first round warms the JVM up and does not count; a short run has one in all."""
 TURN_SECONDS = 10.0
 """How long the plain job has tuples, and then the one behind an open gate."""
+PAUSE_SECONDS = 4.0
+"""From the last tuples of the one until the other has some."""
 WARM_TURNS = 3
 FULL_BATCH_INTERVALS = 1.0
 """The tuples of a batch, in what the plain job processes in an interval."""
@@ -32,7 +34,9 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     can = h.throughput(_job(spark, round(200_000 * part), None), seconds / 4, "calibration")
     size = round(can * FULL_BATCH_INTERVALS * part)
     count, warm = (ROUNDS, WARM_TURNS) if seconds >= h.MEANINGFUL_SECONDS else (1, 0)
-    agreed = TurnPlan(max(round(seconds / 9), 1), warm, min(TURN_SECONDS, seconds))
+    agreed = TurnPlan(
+        max(round(seconds / 9), 1), warm, min(TURN_SECONDS, seconds), min(PAUSE_SECONDS, seconds)
+    )
     turns = _in_turns(spark, size, agreed)
     rounds = [_round(spark, size, seconds / 11, number) for number in range(count)][-ROUNDS + 1 :]
     found = [_figures({name: float(np.median(x)) for name, x in r.items()}, size) for r in rounds]
@@ -164,7 +168,7 @@ def _row_for_row(spark: SparkSession, seconds: float) -> dict[str, Any]:
         query = (
             site.start(writer, name=name)
             if gate
-            else writer.queryName(name).trigger(processingTime="1 second").start()
+            else writer.queryName(name).trigger(processingTime=h.TRIGGER).start()
         )
         end = time.time() + 3 * seconds + 30
         while time.time() < end:

@@ -167,11 +167,11 @@ def run_coverage(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
                 .writeStream.format("memory")
                 .queryName(table)
                 .option("checkpointLocation", directory + "/c")
-                .trigger(processingTime="1 second")
+                .trigger(processingTime=h.TRIGGER)
                 .start()
             )
 
-        h.run_for(start, seconds / 2, say=name, batches=8)
+        h.run_for(start, seconds / 2, say=name, batches=h.enough_batches(seconds / 2))
         found[name] = {(r["window"]["start"], r["key"]): r for r in spark.table(table).collect()}
     both = found["sampled"].keys() & found["exact"].keys()
     covered = {

@@ -28,8 +28,10 @@ class TurnPlan:
     warm: int = 0
     """Turns of each before those that count."""
     seconds: float = 10.0
-    pause: float = 4.0
+    pause: float = 2.0
     """From one job's last tuples until the next one has some."""
+    interval: float = h.INTERVAL_SECONDS
+    """Of the jobs' triggers."""
 
 
 def in_turns(
@@ -45,7 +47,7 @@ def in_turns(
         starts = [max(first, 0.0) + number * cycle for number in range(rounds)]
         steps = [(at + on, 1.0 - on / turns.seconds) for at in starts for on in (0, turns.seconds)]
         profile = [{"at": at, "factor": factor} for at, factor in [(0.0, 0.0), *steps]]
-        return h.readings(spark, size / h.INTERVAL_SECONDS, profile=profile, **readings)
+        return h.readings(spark, size / turns.interval, profile=profile, **readings)
 
     with TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Spark may still write
         queries = {

@@ -1,0 +1,26 @@
+"""What the tests on Kafka share: a broker of their own, started when the first of them asks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.lab.field.broker import Broker
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks every test that uses the broker, so that ``make quick`` can leave it out."""
+    for item in items:
+        if "broker" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """One for each process that runs tests; where it cannot be had, they fail and say why."""
+    if os.environ.get("PENSTOCK_SKIP_KAFKA") == "1":
+        pytest.skip("PENSTOCK_SKIP_KAFKA is 1")
+    with Broker() as running:
+        yield running
