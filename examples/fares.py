@@ -17,7 +17,7 @@ from penstock import QueryTerms, Site, replay
 from penstock import functions as sf
 
 RIDE = "route STRING, fare DOUBLE, pickup TIMESTAMP"
-SECONDS = 45
+SECONDS = 30
 
 
 def kafka(spark: SparkSession, brokers: str, topic: str) -> DataFrame:
@@ -34,13 +34,13 @@ def made_up(spark: SparkSession) -> DataFrame:
 
 
 def fares(rides: DataFrame) -> DataFrame:
-    """By route and ten seconds: the mean fare with its interval, and how complete it is."""
+    """By route and five seconds: the mean fare with its interval, and how complete it is."""
     ride = sf.from_json(sf.col("value").cast("string"), RIDE)
     return (
         rides.select(ride.alias("ride"), "_weight", "_sic")  # the two columns come along
         .withColumn("pickup", sf.col("ride.pickup"))
         .withWatermark("pickup", "2 seconds")
-        .groupBy(sf.window("pickup", "10 seconds"), "ride.route")
+        .groupBy(sf.window("pickup", "5 seconds"), "ride.route")
         .agg(sf.avg("ride.fare", bounds=True).alias("fare"), sf.count("*").alias("rides"), sf.sic())
     )
 

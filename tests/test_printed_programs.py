@@ -144,6 +144,13 @@ def test_the_python_about_concepts_is_accepted(spark: SparkSession) -> None:
     outcome["site"].stop()
 
 
+def test_the_python_about_watching_runs(spark: SparkSession) -> None:
+    names = {"spark": spark, "raw": replay(spark, generator="rides", rate=100)}
+    report = executed(ROOT / "docs" / "watch.md", names)["report"]
+    assert report.watch
+    assert all(query.shed == 0 and query.would_shed == 0 for query in report.queries)
+
+
 def test_the_python_about_guards_runs(spark: SparkSession) -> None:
     rides = replay(spark, generator="rides", rate=100, routes=3)
     requests = rides.selectExpr("route AS model", "route AS tenant", "_arrival AS arrived_at")

@@ -7,7 +7,18 @@ import io
 from rich.console import Console
 
 from penstock.cli.run import described
-from penstock.cli.run_view import RunLines, RunMoment, RunScreen, line, view
+from penstock.cli.run_view import (
+    RunLines,
+    RunMoment,
+    RunScreen,
+    backlog,
+    held_back,
+    latency,
+    line,
+    table,
+    view,
+    would_be,
+)
 from penstock.sql import rewrite
 from tests.sql.cases import SOURCES, WINDOW
 
@@ -17,14 +28,21 @@ QUERY = {
     "admitted": 30_000,
     "shed": 90_000,
     "sic": 0.27,
-    "latency_ms": {"p50": 900.0, "p95": 1400.0, "p99": 1600.0},
+    "latency_ms": {"p50": 900.0, "p95": 1400.0, "p99": 1600.0, "measured": True},
     "batches": 12,
+    "backlog": 4_321,
+    "held_back_by": None,
+    "let_in_per_second": None,
+    "arriving_per_second": None,
 }
 REPORT = {
     "queries": [QUERY, QUERY | {"id": "trips", "arrived": 10, "admitted": 10, "shed": 0}],
     "site": {"capacity": 1000.0, "utilisation": 0.8, "jain": 0.99},
     "ledger_balanced": True,
+    "watch": False,
 }
+WOULD = {"would_shed": 70_000, "would_latency_ms": 1900.0}
+WATCHING = REPORT | {"queries": [QUERY | WOULD], "watch": True}
 
 
 def moment(elapsed: float) -> RunMoment:
@@ -35,6 +53,38 @@ def test_a_plain_line() -> None:
     assert line(moment(12.3)) == (
         "[  12 s] arrived 120,010  admitted 30,010  shed 90,000  SIC: fares 0.25  trips 1.00"
     )
+
+
+HELD_BACK = {
+    "held_back_by": "maxOffsetsPerTrigger",
+    "let_in_per_second": 30_000.0,
+    "arriving_per_second": 60_000.0,
+}
+SENTENCE = "fares is held back by maxOffsetsPerTrigger: it lets in 30,000 tuples a second"
+
+
+def test_a_read_limit_that_holds_a_query_back_is_named_with_two_figures() -> None:
+    told = {**REPORT, "queries": [QUERY | HELD_BACK]}
+    assert held_back(told) == [f"{SENTENCE}, 60,000 arrive"]
+    assert line(RunMoment(1.0, {}, told)).endswith(f"; {SENTENCE}, 60,000 arrive")
+    in_files = QUERY | HELD_BACK | {"arriving_per_second": None}
+    assert held_back({**REPORT, "queries": [in_files]}) == [SENTENCE]
+    screen = RunScreen(Console(file=io.StringIO(), width=120, force_terminal=True), "rome")
+    with screen:
+        screen.moment(RunMoment(1.0, {}, told))
+        console = Console(file=io.StringIO(), width=120)
+        with console.capture() as captured:
+            console.print(screen.picture())
+    assert f"{SENTENCE}, 60,000 arrive" in captured.get()
+
+
+def test_a_latency_that_is_not_measured_is_called_modelled() -> None:
+    assert latency({"p95": 1400.0, "measured": True}) == "1.4 s"
+    assert latency({"p95": 1400.0, "measured": False}) == "1.4 s (modelled)"
+
+
+def test_a_backlog_may_be_unknown() -> None:
+    assert (backlog(4_321), backlog(0), backlog(None)) == ("4,321", "0", "unknown")
 
 
 def test_plain_lines_come_once_a_second() -> None:
@@ -59,7 +109,29 @@ def test_a_terminal_gets_a_table() -> None:
         with console.capture() as captured:
             console.print(screen.picture())
     text = captured.get()
-    for part in ("rome", "running", "fares", "90,000", "0.25", "1.4 s", "busy 80%", "Jain 0.990"):
+    for part in (
+        "rome",
+        "running",
+        "fares",
+        "90,000",
+        "0.25",
+        "1.4 s",
+        "4,321",
+        "busy 80%",
+        "Jain 0.990",
+    ):
+        assert part in text
+
+
+def test_a_site_that_only_watches_says_so() -> None:
+    now = RunMoment(12.3, {"fares": 1.0}, WATCHING)
+    assert line(now).endswith("SIC: fares 1.00  only watching: would shed 70,000")
+    assert would_be(QUERY | WOULD) == "would shed 70,000, latency p95 1.9 s (modelled)"
+    console = Console(file=io.StringIO(), width=140)
+    with console.capture() as captured:
+        console.print(table(now))
+    text = captured.get()
+    for part in ("only watching: nothing is shed", "would shed", "modelled", "70,000", "1.9 s"):
         assert part in text
 
 

@@ -125,7 +125,7 @@ BROKEN = [
         "queries:",
         "spark: {}\nqueries: {}\nx:",
         ":19: x: unknown key; there are site, interval, latency, stw, policy, headroom, "
-        "checkpoint, spark, sources, queries",
+        "watch, checkpoint, spark, sources, queries",
     ),
     Broken(
         "no sources",

@@ -112,6 +112,14 @@ def test_a_concept_reaches_the_gate(spark: SparkSession, tmp_path: Path) -> None
     assert (agreed.length, agreed.bound, agreed.value) == (10.0, 0.05, "fare")
 
 
+def test_a_job_can_only_watch(spark: SparkSession, tmp_path: Path) -> None:
+    loaded = load(written(tmp_path, f"watch: true\n{GOOD}"))
+    with open_site(spark, loaded) as site:
+        assert site.report().watch
+    with open_site(spark, load(written(tmp_path, GOOD))) as site:
+        assert not site.report().watch
+
+
 # --- examples -------------------------------------------------------------------------------------
 
 
@@ -202,7 +210,8 @@ def covered(
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
 def test_examples_run(spark: SparkSession, path: Path, tmp_path: Path) -> None:
     """Live, into files: results come with a SIC, and the ledger balances."""
-    text = path.read_text().replace("interval: 2s", "interval: 1s").replace("15 sec", "5 sec")
+    text = path.read_text().replace("interval: 2s", "interval: 1s")
+    text = text.replace("15 sec", "4 sec").replace("5 sec", "2 sec")
     sinks = {name: tmp_path / name for name in load(path).job.queries}
     for sink in sinks.values():
         files = f"sink: {{format: parquet, path: {sink}}}"
@@ -280,12 +289,14 @@ def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
         rest, _ = process.communicate(timeout=60)
         assert process.returncode == 128 + signal.SIGTERM, rest
     told = json.loads(report.read_text())
-    assert told.keys() == {"queries", "site", "ledger_balanced"}
+    assert told.keys() == {"queries", "site", "ledger_balanced", "watch"}
     (trips,) = told["queries"]
     assert trips.keys() == {
-        "id", "arrived", "admitted", "shed", "lost_in_guards", "sic", "latency_ms", "batches"
+        "id", "arrived", "admitted", "shed", "lost_in_guards", "sic", "latency_ms", "batches",
+        "backlog", "held_back_by", "let_in_per_second", "arriving_per_second",
+        "would_shed", "would_latency_ms"
     }  # fmt: skip
-    assert trips["latency_ms"].keys() == {"p50", "p95", "p99"}
+    assert trips["latency_ms"].keys() == {"p50", "p95", "p99", "measured"}
     assert told["site"].keys() == {"capacity", "utilisation", "jain"}
     assert told["ledger_balanced"]
     assert trips["arrived"] == trips["admitted"] + trips["shed"] > 0

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from penstock.cli.command_support import check_seconds, check_writable
 from penstock.cli.interrupt import Interrupt
-from penstock.cli.run_view import RunMoment, RunView, view
+from penstock.cli.run_view import RunMoment, RunView, backlog, held_back, latency, view, would_be
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
 from penstock.jobs.check import check as check_on_spark
@@ -120,7 +120,8 @@ def _performed(
 def _whole(report: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """Adds the queries that reported nothing: none of their tuples came, and none is missing."""
     heard = {query["id"]: query for query in report["queries"]}
-    queries = [heard.get(name, asdict(QueryReport(name))) for name in sorted(names)]
+    would = {"would_shed": 0, "would_latency_ms": 0.0} if report["watch"] else {}
+    queries = [heard.get(name, asdict(QueryReport(name)) | would) for name in sorted(names)]
     return {**report, "queries": queries}
 
 
@@ -160,7 +161,14 @@ def _sum_up(console: Console, told: Mapping[str, Any]) -> None:
             console,
             f"{query['id']}: {query['arrived']:,} arrived, {query['admitted']:,} admitted, "
             f"{query['shed']:,} shed; SIC {query['sic']:.3f}; "
-            f"latency p95 {query['latency_ms']['p95'] / 1000:.1f} s; {query['batches']} batches",
+            f"latency p95 {latency(query['latency_ms'])}; backlog {backlog(query['backlog'])}; "
+            f"{query['batches']} batches",
         )
+    for sentence in held_back(told):
+        say(console, sentence)
+    if told["watch"]:
+        say(console, "nothing was shed: this site only watches")
+        for query in told["queries"]:
+            say(console, f"{query['id']}: {would_be(query)}")
     balanced = "balanced" if told["ledger_balanced"] else "NOT balanced"
     say(console, f"Jain's index {told['site']['jain']:.4f}; ledger {balanced}")

@@ -12,6 +12,17 @@ from penstock.cli.terminal import Plain, Redrawn, Shown, drawable, say
 
 LINE_SECONDS = 1.0
 """The time between two plain lines."""
+TITLES = (
+    "arrived",
+    "admitted",
+    "shed",
+    "SIC now",
+    "SIC mean",
+    "latency p95",
+    "backlog",
+    "batches",
+)
+"""Of the columns behind the query's name."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,9 @@ class RunScreen(Redrawn):
     def picture(self) -> RenderableType:
         """Draws the title and the table."""
         title = Text(f"Penstock: {self._site}: {self._title}", style="bold")
-        return title if self._now is None else Group(title, table(self._now))
+        if self._now is None:
+            return title
+        return Group(title, table(self._now), *map(Text, held_back(self._now.report)))
 
 
 def table(now: RunMoment) -> Table:
@@ -69,7 +82,10 @@ def table(now: RunMoment) -> Table:
         caption_justify="left",
     )
     shown.add_column("query")
-    for title in ("arrived", "admitted", "shed", "SIC now", "SIC mean", "latency p95", "batches"):
+    watches = ("would shed", "would p95, modelled") if now.report["watch"] else ()
+    if watches:
+        shown.title = "only watching: nothing is shed"
+    for title in (*TITLES, *watches):
         shown.add_column(title, justify="right")
     for query in now.report["queries"]:
         shown.add_row(
@@ -77,10 +93,45 @@ def table(now: RunMoment) -> Table:
             *(f"{query[key]:,}" for key in ("arrived", "admitted", "shed")),
             f"{now.sic.get(query['id'], 1.0):.2f}",
             f"{query['sic']:.2f}",
-            f"{query['latency_ms']['p95'] / 1000:.1f} s",
+            latency(query["latency_ms"]),
+            backlog(query["backlog"]),
             f"{query['batches']:,}",
+            *((f"{query['would_shed']:,}", _seconds(query["would_latency_ms"])) if watches else ()),
         )
     return shown
+
+
+def latency(told: Mapping[str, Any]) -> str:
+    """Returns the 95th percentile, and says so where it is not measured."""
+    return f"{told['p95'] / 1000:.1f} s" + ("" if told["measured"] else " (modelled)")
+
+
+def backlog(tuples: int | None) -> str:
+    """Returns how many tuples wait at the sources."""
+    return "unknown" if tuples is None else f"{tuples:,}"
+
+
+def held_back(report: Mapping[str, Any]) -> list[str]:
+    """Returns a sentence for each query that a read limit, and not the machine, holds back."""
+    return [_held_back(query) for query in report["queries"] if query["held_back_by"]]
+
+
+def _held_back(query: Mapping[str, Any]) -> str:
+    let_in, arriving = query["let_in_per_second"], query["arriving_per_second"]
+    figures = [f"it lets in {let_in:,.0f} tuples a second"] if let_in is not None else []
+    figures += [f"{arriving:,.0f} arrive"] if arriving is not None else []
+    told = f": {', '.join(figures)}" if figures else ""
+    return f"{query['id']} is held back by {query['held_back_by']}{told}"
+
+
+def would_be(query: Mapping[str, Any]) -> str:
+    """Returns what would be shed of a query, of a site that only watches."""
+    p95 = _seconds(query["would_latency_ms"])
+    return f"would shed {query['would_shed']:,}, latency p95 {p95} (modelled)"
+
+
+def _seconds(milliseconds: float) -> str:
+    return f"{milliseconds / 1000:.1f} s"
 
 
 class RunLines(Plain):
@@ -108,4 +159,8 @@ def line(now: RunMoment) -> str:
     }
     counted = "  ".join(f"{key} {total:,}" for key, total in totals.items())
     sic = "  ".join(f"{name} {value:.2f}" for name, value in sorted(now.sic.items()))
-    return f"[{now.elapsed:4.0f} s] {counted}  SIC: {sic or 'none yet'}"
+    told = f"[{now.elapsed:4.0f} s] {counted}  SIC: {sic or 'none yet'}"
+    if now.report["watch"]:
+        shed = sum(query["would_shed"] for query in now.report["queries"])
+        told = f"{told}  only watching: would shed {shed:,}"
+    return "; ".join([told, *held_back(now.report)])

@@ -202,6 +202,8 @@ class JobFile(JobFilePart):
     stw: Duration | None = None
     policy: str = "balance-sic"
     headroom: Annotated[float, Field(gt=0, le=1)] = 0.9
+    watch: bool = False
+    """Whether to shed nothing, and only to tell what would be shed."""
     checkpoint: str | None = None
     """A directory; a job file that is run again goes on where it was."""
     spark: dict[str, Option] = {}

@@ -41,6 +41,7 @@ def open_site(spark: SparkSession, loaded: LoadedJob) -> Site:
         headroom=job.headroom,
         terms=terms,
         directory=None if kept is None else kept / "site",
+        watch=job.watch,
     )
 
 
