@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.account import Account
+from penstock.core.declared import ANY_QUERY, DeclaredSources
 from penstock.core.types import Count, Strata, Stratum
 
 A, B = Stratum("q", "a"), Stratum("q", "b")
@@ -89,3 +90,77 @@ def test_an_account_survives_a_pickle() -> None:
     assert again.strata is account.strata
     more = {A: Count(10, 5)}
     assert again.record(1.0, more).sic() == account.record(1.0, more).sic()
+
+
+def _two_then_three(seconds: int, *sources: str) -> Account:
+    """Three sources for an STW of ten seconds, then only these for so many seconds."""
+    account = Account(1.0, 10.0)
+    for second in range(10 + seconds):
+        sent = "abc" if second < 10 else sources
+        account = account.record(second, {Stratum("q", s): Count(10, 10) for s in sent})
+    return account
+
+
+THREE = {"named": DeclaredSources(frozenset("abc")), "unnamed": DeclaredSources(unnamed=3)}
+
+
+@pytest.mark.parametrize("three", THREE)
+def test_law_3_a_declared_source_that_falls_silent_lowers_the_sic_by_its_share(three: str) -> None:
+    declared = {"q": THREE[three]}
+    assert _two_then_three(9, "a", "b").sic(None, declared) == {"q": 1.0}
+    silent = _two_then_three(10, "a", "b")
+    assert silent.sic(None, declared) == {"q": pytest.approx(2 / 3)}
+    assert silent.sic() == {"q": 1.0}  # of a query whose sources come and go
+    back = silent.record(20.0, {Stratum("q", "c"): Count(1, 1)})
+    assert back.sic(None, declared) == {"q": 1.0}
+
+
+def test_a_tuple_is_worth_its_part_of_the_declared_sources() -> None:
+    standing = _two_then_three(10, "a", "b").by_query(None, {"q": THREE["named"]})
+    assert standing.tuple_sic.tolist() == pytest.approx([1 / 300, 1 / 300])
+    assert standing.attainable.tolist() == pytest.approx([2 / 3])
+
+
+def test_a_source_has_an_stw_to_send_its_first_tuple() -> None:
+    declared = {"q": DeclaredSources(frozenset("ab"))}
+    account = Account(1.0, 3.0)
+    found: list[float] = []
+    for second in range(5):
+        account = account.record(second, {A: Count(10, 10)})
+        found += account.sic(None, declared).values()
+    assert found == [1.0, 1.0, 1.0, 0.5, 0.5]
+
+
+def test_a_query_that_had_nothing_for_an_stw_begins_anew() -> None:
+    declared = {"q": DeclaredSources(frozenset("ab"))}
+    account = Account(1.0, 3.0).record(0.0, {A: Count(5, 5)}).slide(10.0)
+    assert account.sic(None, declared) == {}
+    assert account.record(10.0, {B: Count(5, 5)}).sic(None, declared) == {"q": 1.0}
+
+
+def test_more_sources_than_declared_count_as_they_are() -> None:
+    declared = {"q": DeclaredSources(unnamed=2)}
+    account = _two_then_three(10, "a", "b", "c")
+    assert account.sic(None, declared) == {"q": 1.0}
+
+
+def test_where_sources_were_not_told_apart_none_is_taken_for_silent() -> None:
+    declared = {"q": DeclaredSources(unnamed=3)}
+    account = _two_then_three(10, "a", "")
+    assert account.sic(None, declared) == {"q": 1.0}
+
+
+def test_a_source_that_comes_and_goes_hides_no_other() -> None:
+    """It is not among the names, so that its tuples are not taken for a declared source's."""
+    declared = {"q": DeclaredSources(frozenset("ab"))}
+    assert _two_then_three(10, "a", "c").sic(None, declared)["q"] == pytest.approx(2 / 3)
+    assert _two_then_three(10, "a", "b").sic(None, declared)["q"] == 1.0
+
+
+def test_queries_of_a_column_share_one_declaration() -> None:
+    account = Account(1.0, 2.0)
+    for second in range(5):
+        sent = [Stratum("p", "a"), Stratum("q", "a"), Stratum("q", "b")]
+        account = account.record(second, {s: Count(4, 4) for s in sent})
+    declared = {ANY_QUERY: DeclaredSources(unnamed=2)}
+    assert account.sic(None, declared) == pytest.approx({"p": 0.5, "q": 1.0})

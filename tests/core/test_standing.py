@@ -8,6 +8,7 @@ import pytest
 from penstock.core.account import Account
 from penstock.core.capacity import Capacity
 from penstock.core.controller import Controller
+from penstock.core.declared import DeclaredSources
 from penstock.core.demand import Demand, Queries
 from penstock.core.news import remember, sic_elsewhere
 from penstock.core.rounding import take_whole
@@ -25,7 +26,7 @@ from penstock.core.types import (
 from penstock.policy import get
 from penstock.policy.balance_sic import BalanceSic
 from penstock.policy.balance_sic_paid import BalanceSicPaid
-from penstock.testing import random_demand
+from penstock.testing import Cost, Plant, random_demand
 
 Q = Stratum("q", "s")
 
@@ -115,3 +116,35 @@ def test_without_partial_results_it_is_balance_sic(seed: int) -> None:
         get(name).rates(demand, capacity) for name in ("balance-sic-paid", "balance-sic")
     )
     assert paid.tolist() == plain.tolist()
+
+
+def test_a_query_with_a_dead_source_is_neither_starved_nor_flooded() -> None:
+    """One of three sources of q dies. Both queries go on to lose the same part of what comes."""
+    cost = Cost(fixed=0.1, arriving=0.0, admitting=1e-4)
+    alive = {Stratum("p", "x"): 10_000.0, Stratum("q", "a"): 5_000.0, Stratum("q", "b"): 5_000.0}
+    plant = Plant(lambda t: alive | {Stratum("q", "c"): 5_000.0 if t < 20 else 0.0}, cost)
+    declared = {"q": DeclaredSources(frozenset("abc"))}
+    settings = Settings(policy=BalanceSic(), sources=declared)
+    runs = plant.run(Controller(settings), batches=60)
+    account = Account(1.0, 10.0)
+    for run in runs[45:]:
+        account = account.record(run.started, run.counts)
+    seen, told = account.sic(), account.sic(None, declared)
+    assert 0.3 < seen["p"] < 0.6
+    assert seen["q"] == pytest.approx(seen["p"], rel=0.05)
+    assert told["q"] == pytest.approx(seen["q"] * 2 / 3)
+    assert told["p"] == seen["p"]
+
+
+def test_late_tuples_are_missing_from_the_sic_and_cost_what_others_cost() -> None:
+    """They carry nothing to the result, but the batch has had them to work on."""
+    controller = Controller(Settings(policy=BalanceSic()))
+    batch = Batch("j", 0, 0.0, 0.9, {Q: Count(1000, 800)})
+    late, plain = (
+        controller.step(State(), Report(0.9, (one,)))[0]
+        for one in (replace(batch, in_time=0.5), batch)
+    )
+    assert late.account is not None
+    assert late.account.sic() == {"q": pytest.approx(0.4)}
+    costs = [state.streams["j"].clock.seconds(1000, 800) for state in (late, plain)]
+    assert costs[0] == costs[1] > 0.0

@@ -219,7 +219,7 @@ def test_a_floor_buys_no_tuples_that_are_worth_nothing() -> None:
 def test_floors_are_met_where_they_can_be(case: tuple[Demand, float], floors: list[float]) -> None:
     demand, capacity = case
     plain = demand.queries
-    queries = Queries(plain.sic, plain.weight, np.array(floors[: len(plain)]), plain.ceiling)
+    queries = replace(plain, floor=np.array(floors[: len(plain)]))
     promised = replace(demand, queries=queries)
     rates = BalanceSic().rates(promised, capacity)
     assert promised.spent(rates) <= capacity * (1 + 1e-9) + 1e-12

@@ -10,7 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from penstock.core.standing import Shares, Standing
+from penstock.core.declared import Declared, silent, whole_queries
+from penstock.core.standing import Shares, Sources, Standing
 from penstock.core.types import Count, Floats, Ints, Strata, Stratum, Tally
 
 
@@ -36,6 +37,8 @@ class Account:
     """The slot in which each stratum was first seen."""
     ring: Floats = field(default_factory=_empty)
     """Indexed by slot, by arrived (0) or admitted (1), and by stratum."""
+    began: Mapping[str, int] = field(default_factory=dict)
+    """The slot of the first tuple of each query since it last had none for a whole STW."""
 
     def is_of(self, interval: float, stw: float) -> bool:
         """Answers whether it fits these settings, which may change when a site is started again."""
@@ -65,8 +68,10 @@ class Account:
         return replace(account, ring=ring)
 
     def _with_new(self, strata: tuple[Stratum, ...], number: int) -> "Account":
+        began = dict.fromkeys((stratum.query for stratum in strata), number) | dict(self.began)
         return replace(
             self,
+            began=began,
             strata=Strata((*self.strata, *strata)),
             ring=np.pad(self.ring, ((0, 0), (0, 0), (0, len(strata)))),
             since=np.concatenate((self.since, np.full(len(strata), number))),
@@ -85,12 +90,14 @@ class Account:
         alive = ring[:, 0].sum(axis=0) > 0
         if alive.all():
             return replace(self, slot=number, ring=ring)
+        strata = self.strata.only(alive)
         return replace(
             self,
             slot=number,
             ring=ring[:, :, alive],
-            strata=self.strata.only(alive),
+            strata=strata,
             since=self.since[alive],
+            began={query: self.began[query] for query in strata.grouping.queries},
         )
 
     def including(self, strata: Iterable[Stratum]) -> "Account":
@@ -116,10 +123,31 @@ class Account:
         """Answers over which part of the STW each stratum has been there."""
         return np.clip((self.slot - self.since + 1) / self.slots, 1 / self.slots, 1.0)
 
-    def by_query(self, shares: Shares | None = None) -> Standing:
-        """Sums the account up by query; ``shares`` says what a source carries, where known."""
-        return Standing.of(self.strata, self.arrived(), self.admitted(), self.seen(), shares or {})
+    def by_query(
+        self,
+        shares: Shares | None = None,
+        declared: Declared | None = None,
+        passing: Sources = frozenset(),
+    ) -> Standing:
+        """Sums the account up by query.
 
-    def sic(self, shares: Shares | None = None) -> dict[str, float]:
+        ``shares`` says what a source carries, where known, and ``declared`` which sources there
+        are; a query that declares none has those that sent something. What comes from sources in
+        ``passing`` only passes through this site.
+        """
+        arrived, lacks = self.arrived(), None
+        if declared:
+            grouping = self.strata.grouping
+            active = np.bincount(grouping.source, arrived, len(grouping.sources)) > 0
+            whole = whole_queries(grouping, self.began, self.slot - self.slots)
+            lacks = silent(self.strata, active, whole, declared)
+        known = shares or {}
+        return Standing.of(
+            self.strata, arrived, self.admitted(), self.seen(), known, lacks, passing
+        )
+
+    def sic(
+        self, shares: Shares | None = None, declared: Declared | None = None
+    ) -> dict[str, float]:
         """Answers each query's SIC over the STW."""
-        return self.by_query(shares).by_name()
+        return self.by_query(shares, declared).by_name()

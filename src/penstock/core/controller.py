@@ -28,8 +28,8 @@ from penstock.core.projection import Project, Projection, project
 from penstock.core.rounding import Past, rounded
 from penstock.core.settings import Settings
 from penstock.core.standing import Standing
-from penstock.core.state import State, StreamState, learn, with_shares
-from penstock.core.types import Bools, Floats, Plan, Report, Upcoming
+from penstock.core.state import State, StreamState, learn, passing, with_shares
+from penstock.core.types import Bools, Floats, Plan, Report, Tally, Upcoming
 from penstock.core.window_shedding import Asked, NoWindows, WindowsInForce
 from penstock.errors import PenstockError
 
@@ -73,7 +73,9 @@ class Controller:
         """Answers the plan for the batch that is about to start, and what to remember."""
         state = self._observe(state, report)
         account = self._account(state)
-        standing = account.by_query(state.shares)
+        standing = account.by_query(
+            state.shares, self.settings.sources, passing(state, self.settings)
+        )
         state = remember(state, standing, report, self.settings)
         plan = self._plan(state, account, standing, report)
         return replace(state, version=plan.version), plan
@@ -88,12 +90,13 @@ class Controller:
             stream = streams.get(batch.stream) or self._new_stream()
             if batch.number > stream.batch:  # else it was told twice
                 windows, batch = windows.record(batch, self.settings)
-                account = account.record(report.now, batch.counts)
+                reached = Tally.of(batch.counts).thinned(batch.in_time)
+                account = account.record(report.now, reached)
                 streams[batch.stream] = learn(stream, batch, self.settings)
         streams = {name: each for name, each in streams.items() if name not in report.gone}
         account = account.slide(report.now)
         state = replace(state, streams=streams, account=account, windows=windows)
-        return with_shares(state, report, self.settings)
+        return with_shares(state, report)
 
     def _account(self, state: State) -> Account:
         """Answers the account; a new one where there is none, or one of other settings."""
@@ -119,7 +122,9 @@ class Controller:
         windows = self._windows(state).at(report.now, self.settings)
         if windows.queries:
             account = account.including(windows.groups)
-            standing = account.by_query(state.shares)
+            standing = account.by_query(
+                state.shares, self.settings.sources, passing(state, self.settings)
+            )
         forecast = self._capacity.forecast(state, account, report.starting)
         asked = windows.ask(account.strata, standing, forecast)
         rates = self._allocate(state, account, standing, asked, report) * asked.rates

@@ -45,6 +45,8 @@ class Queries:
     weight: Floats
     floor: Floats
     ceiling: Floats
+    guest: Bools
+    """Marks queries that are not the site's own; see ``penstock.federation.lending``."""
 
     @classmethod
     def of(
@@ -53,9 +55,12 @@ class Queries:
         weight: npt.ArrayLike = 1.0,
         floor: npt.ArrayLike = 0.0,
         ceiling: npt.ArrayLike = np.inf,
+        guest: npt.ArrayLike = False,
     ) -> "Queries":
         standing = np.atleast_1d(np.asarray(sic, dtype=np.float64))
-        return cls(standing, *(_filled(x, standing.size) for x in (weight, floor, ceiling)))
+        terms = [_filled(x, standing.size) for x in (weight, floor, ceiling)]
+        marked = np.broadcast_to(np.asarray(guest, dtype=np.bool_), standing.shape)
+        return cls(standing, terms[0], terms[1], terms[2], marked)
 
     def __len__(self) -> int:
         return self.sic.size

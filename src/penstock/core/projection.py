@@ -11,6 +11,12 @@ to do as it does: where it gives a query a tenth more, the whole of the query is
 tenth. If each site mended the whole of a gap on its own, k sites would mend it k times over, all
 drop the query when they hear of it, and so on for ever.
 
+*Silent sources.* A query is compared with others by its part of what it could have: of a query
+that has lost one of three sources, two thirds are all. Taken for a query at two thirds it would
+be the poorest for ever, and be given what others need without ever rising; taken for one that is
+as rich as the others once it has two thirds of what they have, it would get less than they do of
+what its other sources send.
+
 *Uneven flows.* Partial results come once a window, in few intervals of many, and a source's
 batches do not come evenly, either. Where the caller has counted what waits, it stands for the
 steady flow that it is over the STW, in intervals with much of it and with little: to give a query
@@ -69,6 +75,9 @@ def project(
         times = np.clip(past / np.maximum(standing.sic, 1e-9), 1.0, MOST_TIMES_OWN_PART)
         alike = times[standing.query]
         sic *= alike
+    could = np.maximum(standing.attainable, 1e-9)
+    past = past / could
+    sic /= could[standing.query]
     queries = _with_terms(past, standing.queries, settings)
     partial = account.strata.of_sources(state.partial)
     if not forecast.seen.any():
@@ -78,7 +87,7 @@ def project(
     usual = account.arrived()[counted] / account.slots
     least = np.where(partial[counted], 0.0, 1 / USUAL_BATCH_FACTOR)
     sic[counted] *= np.clip(usual / forecast.tuples[counted], least, USUAL_BATCH_FACTOR)
-    flow = np.where(partial & ~waits, standing.gained, 0.0)
+    flow = np.where(partial & ~waits, standing.gained / could[standing.query], 0.0)
     if state.told:
         flow *= alike
     height = queries.sic + np.bincount(standing.query, flow, len(queries))
@@ -90,9 +99,10 @@ def _with_terms(past: Floats, names: tuple[str, ...], settings: Settings) -> Que
         return Queries.of(past)
     terms = [settings.terms.get(query, QueryTerms()) for query in names]
     promised = np.array([t.floor if t.floor > 0 else -np.inf for t in terms])
-    return Queries(
-        sic=past,
+    return Queries.of(
+        past,
         weight=np.array([t.weight for t in terms]),
         floor=promised + past,
         ceiling=np.array([t.ceiling for t in terms]) + past,
+        guest=np.array([t.guest for t in terms], dtype=np.bool_),
     )

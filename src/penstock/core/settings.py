@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from penstock.core.declared import Declared
 from penstock.core.demand import Policy
 from penstock.errors import PenstockError
 
@@ -33,6 +34,8 @@ class QueryTerms:
     ceiling: float = float("inf")
     concept: WindowTerms | None = None
     """Given where the query's strata are groups of a window, and no group may disappear."""
+    guest: bool = False
+    """Whether it is somebody else's query, to which the site only lends."""
 
     def __post_init__(self) -> None:
         for name in ("weight", "floor", "ceiling"):
@@ -85,6 +88,8 @@ class Settings:
     """What each query was promised, by query."""
     intervals: Mapping[str, float] = field(default_factory=dict)
     """The intervals of streams whose trigger differs from the site's, by stream."""
+    sources: Declared = field(default_factory=dict)
+    """The sources that queries declare, by query; others have those that are seen."""
 
     def __post_init__(self) -> None:
         if wrong := check_timing(self.interval, self.latency, self.stw):

@@ -169,10 +169,13 @@ def _mixed(mix: Tally, batch: Batch) -> Tally:
     return Tally(Strata(amounts), columns, np.zeros(columns.size))
 
 
-def with_shares(state: State, report: Report, settings: Settings) -> State:
+def passing(state: State, settings: Settings) -> frozenset[tuple[str, str]]:
+    """Answers the sources whose tuples only pass: they are not ours to give, so not our share."""
+    return state.partial if keeps_paid(settings.policy) else frozenset()
+
+
+def with_shares(state: State, report: Report) -> State:
     """Answers the state with a report's word on sources: shares, and which are partial results."""
     partial = state.partial | report.partial if report.partial else state.partial
     shares = {**state.shares, **report.shares} if report.shares else state.shares
-    if partial and keeps_paid(settings.policy):
-        shares = {**shares, **dict.fromkeys(partial, 0.0)}  # not ours to give, so not our share
     return replace(state, shares=shares, partial=partial)

@@ -123,6 +123,14 @@ class Strata(Sequence[Stratum]):
         mine = np.fromiter(map(some.__contains__, sources), np.bool_, len(sources))
         return mine[self.grouping.source]
 
+    def place_of_source(self, query: str, source: str) -> int:
+        """Answers where a source stands in ``grouping``, or -1."""
+        return self._source_places.get((query, source), -1)
+
+    @cached_property
+    def _source_places(self) -> dict[tuple[str, str], int]:
+        return {source: place for place, source in enumerate(self.grouping.sources)}
+
     @cached_property
     def _places(self) -> dict[Stratum, int]:
         return {stratum: place for place, stratum in enumerate(self._items)}
@@ -165,6 +173,35 @@ class Plan:
         """Nothing is to be shed: a gate may let everything pass without looking."""
         lowest = min(self.default_rate, *self.unlisted.values(), 1.0)
         return lowest >= 1.0 and bool((self.rates >= 1.0).all())
+
+    @property
+    def thinned(self) -> frozenset[str]:
+        """The queries of which the plan lists a stratum that is not admitted whole."""
+        grouping = self.strata.grouping
+        places = np.unique(grouping.query[self.rates < 1.0]).tolist()
+        return frozenset(grouping.queries[place] for place in places)
+
+    def beside_others(self) -> Floats:
+        """Answers the worth of a tuple of each stratum, if its query's average tuple has 1.
+
+        What a tuple is worth falls while its source sends more. Within a row, that would count the
+        busy part of a window for too little; what is left here is how the sources of a query
+        differ, and where there is one, nothing.
+
+        >>> strata = Strata([Stratum("q", "slow"), Stratum("q", "fast"), Stratum("other", "s")])
+        >>> Plan(1, strata, np.ones(3), np.array([0.25, 0.125, 0.001])).beside_others().tolist()
+        [1.5, 0.75, 1.0]
+        """
+        grouping = self.strata.grouping
+        tuples = np.zeros(len(grouping.sources))  # of each source, but for a factor of the query's
+        tuples[grouping.source] = np.divide(
+            1.0, self.sic, out=np.zeros(self.sic.size), where=self.sic > 0
+        )
+        queries, counts = len(grouping.queries), tuples > 0
+        sources = np.bincount(grouping.query_of_source, counts, queries)
+        mean = np.bincount(grouping.query_of_source, tuples, queries) / np.maximum(sources, 1.0)
+        alone = (sources <= 1)[grouping.query]
+        return np.where(alone, 1.0, self.sic * mean[grouping.query])
 
     def rate(self, stratum: Stratum) -> float:
         """Answers the rate of one stratum, for people and tests; gates look up all at once."""
@@ -236,6 +273,11 @@ class Tally(Mapping[Stratum, Count]):
         columns = (column.astype(np.int64).tolist() for column in (self.arrived, self.admitted))
         return dict(zip(self.strata, map(Count, *columns), strict=True)).items()
 
+    def thinned(self, share: float | Floats) -> "Tally":
+        """Answers the counts with only this share of the tuples admitted, or of each stratum's."""
+        whole = isinstance(share, float) and share == 1.0
+        return self if whole else replace(self, admitted=self.admitted * share)
+
     @classmethod
     def of(cls, counts: Mapping[Stratum, Count]) -> "Tally":
         if isinstance(counts, cls):
@@ -270,6 +312,13 @@ class Batch:
     """A sample of the values of which a query wants the mean."""
     rates: Mapping[Stratum, float] = field(default_factory=dict)
     """The rates that were in force for the groups of a window."""
+    backlog: float | None = None
+    """Tuples that waited at the sources beyond it when it began; None where these cannot tell."""
+    read_limited: bool = False
+    """Whether a limit on what a batch may read had cut it short."""
+    in_time: float = 1.0
+    """The share of the admitted tuples that were not too late for their windows. A late tuple has
+    cost what others do, and carries nothing to the result."""
 
     @property
     def arrived(self) -> int:

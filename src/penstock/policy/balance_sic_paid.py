@@ -34,7 +34,8 @@ class BalanceSicPaid:
         spent = float((demand.tuples * demand.cost)[paid].sum())
         if spent > capacity:
             return self._only_paid(demand, capacity)
-        free = replace(demand, cost=np.where(paid, 0.0, demand.cost))
+        passed = np.where(paid, 0.0, demand.sic)  # no reason to give a query less of this site
+        free = replace(demand, cost=np.where(paid, 0.0, demand.cost), sic=passed)
         return np.where(paid, 1.0, level_out(free, capacity - spent, "sic"))
 
     def _only_paid(self, demand: Demand, capacity: float) -> Floats:
