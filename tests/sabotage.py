@@ -1,8 +1,12 @@
-"""Estimates of capacity that break a promise; a test of the promise must notice each."""
+"""Estimates of capacity and admissions that break a promise; its test must notice each."""
+
+import numpy as np
 
 from penstock.core.capacity import Capacity
 from penstock.core.state import StreamState
-from penstock.core.types import Upcoming
+from penstock.core.types import Floats, Upcoming
+from penstock.guard.admission import Admission
+from penstock.guard.hashes import Words
 
 
 class AdmitsAll(Capacity):
@@ -23,3 +27,18 @@ class IgnoresTheClock(Capacity):
     ) -> float:
         del stream, expected, starting
         return 10 * self.settings.budget_of(name)
+
+
+class NeverSheds(Admission):
+    """Admits every tuple, however long it has waited."""
+
+    def _admits_all(self, waits: Floats) -> bool:
+        del waits
+        return True
+
+
+class TakesCostsForTheAverage(Admission):
+    """Takes every tuple for as dear as the average one."""
+
+    def _learnt_costs(self, keys: Words) -> Floats:
+        return np.full(keys.size, self.sketch.mean)

@@ -11,10 +11,17 @@ An interval is Student's. A few tuples, or a few heavy ones among many light one
 the tuples that were shed. The *doubt* is one over the effective number of tuples behind a variance,
 ``Σ (w(w-1))² / (Σ w(w-1))²``: one over n for n tuples of one weight, and nearly 1 where a single
 heavy tuple outweighs the others.
+
+Student's interval supposes that errors are nearly normal. They are not where few tuples were kept,
+or where the influences are skewed: then it holds the truth less often than it says. The *strain* is
+the squared skewness of an estimate's error: ``(Σ e f³)² Σ e / (Σ e f²)³``, with ``e = w(w-1)``,
+times the doubt. An interval is *certified* where doubt and strain are small (for a mean this is the
+rule of Cochran, 1977, section 2.15). A sample without its rare large values looks harmless, so that
+the flag is a judgement, and no proof.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations_with_replacement
 from statistics import NormalDist
@@ -37,6 +44,21 @@ Polynomial = Mapping[tuple[int, int], E | None]
 FREQUENCY_PER_WEIGHT = 1024.0
 """Spark's percentile takes whole frequencies, so a weight is rounded to one part in so many."""
 
+MOST_DOUBT = 1.0 / 10.0
+"""An interval from fewer effective tuples than 10 is not certified."""
+MOST_STRAIN = 1.0 / 12.0
+"""Nor is one of whose error the skewness is above 0.29."""
+STRAIN_OF_SECOND_MOMENTS = 0.8
+"""What a tuple adds to a variance is skewed by itself: strain for each unit of what is known."""
+
+LEAST_SPREAD = 1e-9
+"""Of the squares that it is the difference of: a spread below this is mostly rounding."""
+
+JUST_ABOVE_ONE = 1.0 + 2.0**-52
+"""The weight of a tuple that was sure to be admitted while others of its query were shed."""
+JUST_BELOW_ONE = 1.0 - 2.0**-53
+"""The most that a result says to be complete where something may have been shed."""
+
 
 class Algebra(Protocol[E]):
     """Says all that formulas need to know of the expressions that they are made of."""
@@ -49,6 +71,17 @@ class Algebra(Protocol[E]):
 
 
 @dataclass(frozen=True)
+class Influence(Generic[E]):
+    """Says what a part adds to an estimate, to first order: coefficients times its sums."""
+
+    terms: Sequence[tuple[E | None, E]]
+    mass: E
+    """The sum that says how large a part is: ``Σw``."""
+    squared_scale: E | None = None
+    """What squares of the influence are divided by; None is 1."""
+
+
+@dataclass(frozen=True)
 class Weighted(Generic[E]):
     """Holds an estimate, and the variance of its error; None where no sound one is known."""
 
@@ -56,6 +89,16 @@ class Weighted(Generic[E]):
     variance: E | None = None
     doubt: E | None = None
     """One over the degrees of freedom of the variance."""
+    centre: E | None = None
+    """The middle of the interval, a double, where the value has another form."""
+    strain: E | None = None
+    """The squared skewness of the error; 1 or more where nothing is known of it."""
+    size: E | None = None
+    """The effective number of tuples, ``(Σw)² / Σw²``: as many of one weight tell as much."""
+    of_sums: E | None = None
+    """The value made of sums alone, where ``value`` may be Spark's own aggregate."""
+    influence: Callable[[], Influence[E]] | None = None
+    """What a part adds; made when it is asked for."""
 
 
 def student(z: float, doubt: E) -> E:
@@ -72,23 +115,53 @@ def bounds(algebra: Algebra[E], found: Weighted[E], confidence: float) -> tuple[
     if found.variance is None or found.doubt is None:
         raise ValueError("no sound interval is known for this aggregate")
     spread = algebra.call("greatest", found.variance, algebra.literal(0.0))
-    value = algebra.call("double", found.value)
+    value = algebra.call("double", found.value) if found.centre is None else found.centre
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
     half = student(z, found.doubt) * algebra.call("sqrt", spread)
     return value - half, value + half
+
+
+def certified(f: Algebra[E], found: Weighted[E]) -> E:
+    """Says whether an interval holds the truth about as often as its confidence says.
+
+    It is for groups of which something was shed; in others an interval is a point, and certain.
+    """
+    if found.doubt is None or found.strain is None or found.size is None:
+        raise ValueError("no sound interval is known for this aggregate")
+    no, yes = f.literal(False), f.literal(True)
+    little = f.call("if", found.strain > MOST_STRAIN, no, yes)
+    some = f.call("if", found.doubt > MOST_DOUBT, no, little)
+    estimated = f.call("if", found.doubt > 0.0, some, yes)
+    return f.call("if", found.size > 0.0, estimated, no)
+
+
+def completeness(f: Algebra[E], came: E, missing: E) -> E:
+    """Estimates what share of the information was kept: ``Σs / (Σs + Σs(w-1))``.
+
+    ``missing`` is above 0 wherever a weight is above 1, however little, since nothing is
+    subtracted from it. It says by how much; that it is not nothing is certain.
+    """
+    share = f.call("try_divide", came, came + missing)
+    return f.call("if", missing > 0.0, f.call("least", share, f.literal(JUST_BELOW_ONE)), share)
 
 
 def count(f: Algebra[E], w: E) -> Weighted[E]:
     """Estimates how many tuples arrived: ``Σw``, rounded to a whole number."""
     total = f.call("coalesce", f.call("round", f.call("sum", w)), f.literal(0))
     variance = f.call("coalesce", _sum(f, _extra(w)), f.literal(0.0))
-    return Weighted(f.call("bigint", total), variance, _doubt(f, w))
+    doubt = _doubt(f, w)
+    found = Weighted(f.call("bigint", total), variance, doubt, strain=doubt, size=_size(f, w))
+    return replace(found, influence=lambda: Influence([(None, _sum(f, w))], _sum(f, w)))
 
 
 def total(f: Algebra[E], x: E, w: E) -> Weighted[E]:
     """Estimates a sum: ``Σwx``."""
     x = f.call("double", x)
-    return Weighted(_sum(f, w * x), _sum(f, _extra(w) * x * x), _doubt(f, _where_all(f, w, x)))
+    there = _where_all(f, w, x)
+    doubt, second = _doubt(f, there), _sum(f, _extra(w) * x * x)
+    strain = _strain(f, there, second, _sum(f, _extra(w) * x * x * x), doubt)
+    found = Weighted(_sum(f, w * x), second, doubt, strain=strain, size=_size(f, there))
+    return replace(found, influence=lambda: Influence([(None, _sum(f, w * x))], _sum(f, there)))
 
 
 def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
@@ -96,8 +169,12 @@ def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
     x, w = f.call("double", x), _where_all(f, w, x)
     size = _sum(f, w)
     centre: E = _sum(f, w * x) / size
-    spread = _spread(f, w, {(1, 0): None, (0, 0): _minus(f, centre)}, x, x)
-    return _about_itself(f, w, centre, spread / (size * size))
+    influence: Polynomial[E] = {(1, 0): None, (0, 0): _minus(f, centre)}
+    spread = _spread(f, w, influence, x, x)
+    least = _sum(f, _extra(w) * x * x) * LEAST_SPREAD
+    strain = _strain(f, w, spread, _cubes_about(f, x, w, centre), _doubt(f, w), least)
+    found = _about_itself(f, w, centre, spread / (size * size), strain)
+    return replace(found, influence=lambda: _influence(f, w, influence, x, x, size * size))
 
 
 def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weighted[E]:
@@ -113,16 +190,21 @@ def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weig
         (0, 1): _minus(f, mu),
         (0, 0): mu * nu - value,
     }
-    spread = _spread(f, w, influence, x, y) / (size * size)
+    spread = _spread(f, w, influence, x, y)
+    strain = _strain_of_second(f, w, spread, _about(f, x, w) * _about(f, y, w))
     native = f.call("covar_samp" if sample else "covar_pop", x, y)
-    return _exact(f, w, native, _of_sample(f, value, size) if sample else value, spread)
+    best = _of_sample(f, value, size) if sample else value
+    found = _exact(f, w, native, best, spread / (size * size), strain)
+    return replace(found, influence=lambda: _influence(f, w, influence, x, y, size * size))
 
 
 def variance(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
     """Estimates the covariance of x with itself, with fewer sums."""
-    value, spread, size, w, x = _moments(f, x, w)
+    value, spread, size, w, x, influence = _moments(f, x, w)
+    strain = _strain_of_second(f, w, spread * size * size, value * value)
     native = f.call("var_samp" if sample else "var_pop", x)
-    return _exact(f, w, native, _of_sample(f, value, size) if sample else value, spread)
+    found = _exact(f, w, native, _of_sample(f, value, size) if sample else value, spread, strain)
+    return replace(found, influence=lambda: _influence(f, w, influence, x, x, size * size))
 
 
 def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
@@ -130,12 +212,15 @@ def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]
 
     Its own variance is ``var(v) / 4v``, to first order.
     """
-    value, spread, size, w, x = _moments(f, x, w)
+    value, spread, size, w, x, influence = _moments(f, x, w)
+    strain = _strain_of_second(f, w, spread * size * size, value * value)
     native = f.call("stddev_samp" if sample else "stddev_pop", x)
     scaled = _of_sample(f, value, size) if sample else value
     rooted = f.call("try_divide", spread, f.call("greatest", value, f.literal(0.0)) * 4.0)
     root = f.call("sqrt", f.call("greatest", scaled, f.literal(0.0)))
-    return _exact(f, w, native, root, f.call("coalesce", rooted, f.literal(0.0)))
+    found = _exact(f, w, native, root, f.call("coalesce", rooted, f.literal(0.0)), strain)
+    scale = f.call("greatest", value, f.literal(0.0)) * 4.0 * size * size
+    return replace(found, influence=lambda: _influence(f, w, influence, x, x, scale))
 
 
 def correlation(f: Algebra[E], x: E, y: E, w: E) -> Weighted[E]:
@@ -146,7 +231,7 @@ def correlation(f: Algebra[E], x: E, y: E, w: E) -> Weighted[E]:
     roots = f.call("sqrt", f.call("greatest", one * two, f.literal(0.0)))
     value = f.call("try_divide", joint, roots)
     clipped = f.call("greatest", f.call("least", value, f.literal(1.0)), f.literal(-1.0))
-    return Weighted(_whole(f, w, f.call("corr", x, y), clipped))
+    return Weighted(_whole(f, w, f.call("corr", x, y), clipped), of_sums=clipped)
 
 
 def percentile(
@@ -211,6 +296,12 @@ def _spread(f: Algebra[E], w: E, influence: Polynomial[E], x: E, y: E) -> E:
     return reduce(_plus, parts)
 
 
+def _influence(f: Algebra[E], w: E, influence: Polynomial[E], x: E, y: E, scale: E) -> Influence[E]:
+    """Returns what a part adds: the polynomial, summed over it."""
+    terms = [(c, _sum(f, _power(w, x, y, *at))) for at, c in influence.items()]
+    return Influence(terms, _sum(f, w), scale)
+
+
 def _plus(a: E, b: E) -> E:
     total: E = a + b
     return total
@@ -228,7 +319,7 @@ def _second(f: Algebra[E], x: E, y: E, w: E) -> E:
     return value
 
 
-def _moments(f: Algebra[E], x: E, w: E) -> tuple[E, E, E, E, E]:
+def _moments(f: Algebra[E], x: E, w: E) -> tuple[E, E, E, E, E, Polynomial[E]]:
     """Returns the population variance, the variance of that estimate, and what they are made of."""
     x, w = f.call("double", x), _where_all(f, w, x)
     size = _sum(f, w)
@@ -238,7 +329,7 @@ def _moments(f: Algebra[E], x: E, w: E) -> tuple[E, E, E, E, E]:
         (1, 0): f.literal(-2.0) * mu,
         (0, 0): mu * mu - value,
     }
-    return value, _spread(f, w, influence, x, x) / (size * size), size, w, x
+    return value, _spread(f, w, influence, x, x) / (size * size), size, w, x, influence
 
 
 def _of_sample(f: Algebra[E], value: E, size: E) -> E:
@@ -248,12 +339,52 @@ def _of_sample(f: Algebra[E], value: E, size: E) -> E:
 
 def _whole(f: Algebra[E], w: E, native: E, weighted: E) -> E:
     """Returns Spark's own aggregate where nothing was shed."""
-    shed: E = f.call("max", w) > 1.0
+    shed: E = f.call("max", w) > JUST_ABOVE_ONE
     return f.call("if", shed, weighted, native)
 
 
-def _exact(f: Algebra[E], w: E, native: E, weighted: E, spread: E) -> Weighted[E]:
-    return _about_itself(f, w, _whole(f, w, native, weighted), spread)
+def _exact(f: Algebra[E], w: E, native: E, weighted: E, spread: E, strain: E) -> Weighted[E]:
+    found = _about_itself(f, w, _whole(f, w, native, weighted), spread, strain)
+    return replace(found, of_sums=weighted)
+
+
+def _size(f: Algebra[E], w: E) -> E:
+    once = _sum(f, w)
+    size = f.call("try_divide", once * once, _sum(f, _extra(w)) + once)
+    return f.call("coalesce", size, f.literal(0.0))
+
+
+def _strain(f: Algebra[E], w: E, second: E, third: E, doubt: E, least: E | None = None) -> E:
+    """Returns it from sums of influences; where their spread is but rounding, nothing is known."""
+    squared = third * third * _sum(f, _extra(w))
+    known = f.call("try_divide", squared * doubt, second * second * second)
+    least = f.literal(0.0) if least is None else least
+    return f.call("if", second > least, f.call("coalesce", known, f.literal(1.0)), f.literal(1.0))
+
+
+def _cubes_about(f: Algebra[E], x: E, w: E, centre: E) -> E:
+    """Returns ``Σ w(w-1) (x-c)³``; all sums but one are those of the spread."""
+    e = _extra(w)
+    cubes, squares = _sum(f, e * x * x * x), _sum(f, e * x * x)
+    rest = _sum(f, e * x) * 3.0 - _sum(f, e) * centre
+    about: E = cubes - squares * centre * 3.0 + rest * centre * centre
+    return about
+
+
+def _strain_of_second(f: Algebra[E], w: E, spread: E, squared: E) -> E:
+    """Returns it for second moments, from their kurtosis: sixth powers would not be sound."""
+    tail = f.call("try_divide", spread, _sum(f, _extra(w)) * squared)
+    known = tail * tail * _doubt(f, w) * STRAIN_OF_SECOND_MOMENTS
+    sound = f.call("if", squared > 0.0, f.call("coalesce", known, f.literal(1.0)), f.literal(1.0))
+    return f.call("if", spread > 0.0, sound, f.literal(1.0))
+
+
+def _about(f: Algebra[E], x: E, w: E) -> E:
+    """Returns the variance of x where tuples count by ``w(w-1)``."""
+    e = _extra(w)
+    mu = f.call("try_divide", _sum(f, e * x), _sum(f, e))
+    about: E = f.call("try_divide", _sum(f, e * x * x), _sum(f, e)) - mu * mu
+    return about
 
 
 def _doubt(f: Algebra[E], w: E) -> E:
@@ -261,8 +392,9 @@ def _doubt(f: Algebra[E], w: E) -> E:
     return f.call("coalesce", f.call("try_divide", squared, once * once), f.literal(0.0))
 
 
-def _about_itself(f: Algebra[E], w: E, value: E, spread: E) -> Weighted[E]:
+def _about_itself(f: Algebra[E], w: E, value: E, spread: E, strain: E) -> Weighted[E]:
     """Corrects a spread that was taken about the estimate itself, which uses up one tuple."""
     doubt = _doubt(f, w)
     left = f.call("greatest", doubt * -1.0 + 1.0, f.literal(0.5))
-    return Weighted(value, spread / left, f.call("least", doubt / left, f.literal(1.0)))
+    freedom = f.call("least", doubt / left, f.literal(1.0))
+    return Weighted(value, spread / left, freedom, strain=strain, size=_size(f, w))

@@ -72,7 +72,7 @@ def count(col: Column | str, *, bounds: bool = False, confidence: float = 0.95) 
     col
         A column or its name, or ``"*"`` for all tuples.
     bounds
-        Whether the result is a struct of ``value``, ``low`` and ``high``.
+        Whether the result is a struct of ``value``, ``low``, ``high``, ``n`` and ``certified``.
     confidence
         How likely the interval from ``low`` to ``high`` holds the truth.
 
@@ -90,10 +90,9 @@ def count(col: Column | str, *, bounds: bool = False, confidence: float = 0.95) 
     <BLANKLINE>
     """
     native = _spark.count(col)
-    weights = _weighted.weight()
-    if "count(*)" not in str(native):
-        weights = _spark.nvl2(_weighted.as_column(col), weights, _spark.lit(None))
-    return _weighted.answer(_weighted.count(weights), native, bounds=bounds, confidence=confidence)
+    everything, x = "count(*)" in str(native), _weighted.as_column(col)
+    found = _weighted.count(lambda w: w if everything else _spark.nvl2(x, w, _spark.lit(None)))
+    return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 
 
 def count_if(col: Column | str, *, bounds: bool = False, confidence: float = 0.95) -> Column:
@@ -108,8 +107,7 @@ def count_if(col: Column | str, *, bounds: bool = False, confidence: float = 0.9
     +--------------------+
     <BLANKLINE>
     """
-    weights = _spark.when(_weighted.as_column(col), _weighted.weight())
-    found = _weighted.count(weights)
+    found = _weighted.count(lambda w: _spark.when(_weighted.as_column(col), w))
     return _weighted.answer(found, _spark.count_if(col), bounds=bounds, confidence=confidence)
 
 
@@ -191,8 +189,8 @@ def var_pop(col: Column | str, *, bounds: bool = False, confidence: float = 0.95
 def _variance(
     native: Column, col: Column | str, bounds: bool, confidence: float, *, sample: bool = True
 ) -> Column:
-    x, weights = _weighted.as_column(col), _weighted.weight()
-    found = _estimates.variance(_weighted.SPARK, x, weights, sample=sample)
+    x = _weighted.as_column(col)
+    found = _weighted.estimated(lambda w: _estimates.variance(_weighted.SPARK, x, w, sample=sample))
     return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 
 
@@ -229,8 +227,10 @@ def stddev_pop(col: Column | str, *, bounds: bool = False, confidence: float = 0
 def _deviation(
     native: Column, col: Column | str, bounds: bool, confidence: float, *, sample: bool = True
 ) -> Column:
-    x, weights = _weighted.as_column(col), _weighted.weight()
-    found = _estimates.deviation(_weighted.SPARK, x, weights, sample=sample)
+    x = _weighted.as_column(col)
+    found = _weighted.estimated(
+        lambda w: _estimates.deviation(_weighted.SPARK, x, w, sample=sample)
+    )
     return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 
 
@@ -259,7 +259,9 @@ def _covariance(
     sample: bool = True,
 ) -> Column:
     x, y = _weighted.as_column(col1), _weighted.as_column(col2)
-    found = _estimates.covariance(_weighted.SPARK, x, y, _weighted.weight(), sample=sample)
+    found = _weighted.estimated(
+        lambda w: _estimates.covariance(_weighted.SPARK, x, y, w, sample=sample)
+    )
     return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 
 
@@ -384,9 +386,13 @@ def within(col: Column | str, *, error: float | str, confidence: float = 0.95) -
 
 
 def sic() -> Column:
-    """How complete a result is: the SIC that reached it over the SIC that was meant for it.
+    """How complete a result is: the SIC that was kept over the SIC that arrived, an estimate.
 
-    It is 1 exactly where nothing was shed.
+    What was kept is known, and what was shed is estimated by the weights: of n tuples at a rate of
+    r the estimate is off by about ``sqrt(r(1-r)/n)``. It is exactly 1 where nothing of the query
+    was shed while tuples of the result came. It is below 1, if only by the last digit, where some
+    tuple of the result was admitted in a batch in which something of the query was shed. A group of
+    which such a batch left no tuple, while all others of it came when nothing was shed, says 1.
 
     >>> rides = spark.sql("SELECT * FROM VALUES (0.1D, 2.0D), (0.1D, 3.0D) AS rides(_sic, _weight)")
     >>> rides.agg(sic()).show()
@@ -398,5 +404,6 @@ def sic() -> Column:
     <BLANKLINE>
     """
     worth = _spark.col(_SIC)
-    meant = _spark.sum(worth * _weighted.weight())
-    return _spark.try_divide(_spark.sum(worth), meant).alias("sic")
+    missing = _spark.sum(worth * (_weighted.weight() - 1.0))
+    found = _estimates.completeness(_weighted.SPARK, _spark.sum(worth), missing)
+    return found.alias("sic")

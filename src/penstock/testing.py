@@ -16,8 +16,9 @@ True
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -172,7 +173,7 @@ class Plant:
     ``noise`` is the standard deviation of the log of a batch's time, and ``memory`` how much of a
     batch's noise is still there in the next; ``slow_start`` multiplies the times of the first
     batches. With ``peek`` the source tells how much waits, and with ``spans`` the gate how long
-    the tuples were passing.
+    the tuples were passing. With a ``limit`` a batch reads the oldest of what waits, up to that.
     """
 
     arrivals: Rates | Callable[[float], Rates]
@@ -192,6 +193,8 @@ class Plant:
     """Whether the source knows how much waits before its first batch, too."""
     pause: Callable[[float], float] = lambda _: 0.0
     """Seconds more that a batch takes that starts at a time, whatever is in it."""
+    limit: int | None = None
+    """The tuples that a batch may read at most; what is left waits for the next."""
     _noise: float = field(init=False, default=0.0, repr=False)
 
     def run(self, controller: Controller, batches: int) -> list[Run]:
@@ -199,24 +202,28 @@ class Plant:
         draw = Draw(self.seed)
         interval = controller.settings.interval
         state, runs, reports = State(), list[Run](), list[Batch]()
-        start = interval
+        start, queue = interval, _Queue(self.limit)
         for number in range(batches):
             previous = runs[-1].started if runs else 0.0
-            arrived = self._arrived(previous, start, draw.rng)
+            queue.put(previous, self._arrived(previous, start, draw.rng))
+            since, arrived = queue.take()
+            left = len(queue)
             heard = [batch for batch in reports if batch.number <= number - self.lag]
             reports = reports[len(heard) :]
             knows = self.peek and (number > 0 or self.restarted)
             waiting = sum(arrived.values()) if knows else None
-            starting = Upcoming("plant", start - previous, waiting)
+            backlog, limited = (left, left > 0) if knows else (None, False)
+            starting = Upcoming("plant", start - previous, waiting, None, backlog, limited)
             state, plan = controller.step(state, Report(start, tuple(heard), starting))
             counts = draw.admitted(plan, arrived)
             amounts = [sum(column) for column in zip(*counts.values(), strict=True)] or [0, 0]
             cost, trouble = self._cost(start), self._trouble(number, draw.rng)
             seconds = cost.seconds(*amounts) * trouble + self.pause(start)
             passing = (cost.seconds(*amounts) - cost.fixed) * trouble
-            runs.append(Run(start, seconds, start - previous, plan, counts))
+            runs.append(Run(start, seconds, start - since, plan, counts))
             span = passing + TASKS_BEGIN_SECONDS if self.spans else None
-            reports.append(Batch("plant", number, start, seconds, counts, span=span))
+            batch = Batch("plant", number, start, seconds, counts, span=span)
+            reports.append(replace(batch, backlog=backlog, read_limited=limited))
             start = max(start + interval, start + seconds)
         return runs
 
@@ -241,6 +248,39 @@ class Plant:
         kept = self.memory * self._noise if number else 0.0
         self._noise = kept + float(np.sqrt(1 - self.memory**2)) * self.noise * rng.normal()
         return slow * self.outliers.get(number, 1.0) * float(np.exp(self._noise))
+
+
+class _Queue:
+    """What waits at the source of a plant, the oldest first."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._waiting: deque[tuple[float, dict[Stratum, int]]] = deque()
+
+    def __len__(self) -> int:
+        return sum(sum(counts.values()) for _, counts in self._waiting)
+
+    def put(self, since: float, counts: dict[Stratum, int]) -> None:
+        """Adds what has arrived since then."""
+        self._waiting.append((since, counts))
+
+    def take(self) -> tuple[float, dict[Stratum, int]]:
+        """Answers what a batch reads, and since when the oldest of it may have waited."""
+        oldest, taken = self._waiting[0][0], dict[Stratum, int]()
+        room = len(self) if self._limit is None else self._limit
+        while self._waiting:
+            since, counts = self._waiting.popleft()
+            total = sum(counts.values())
+            share = min(room / total, 1.0) if total else 1.0
+            read = {stratum: int(count * share) for stratum, count in counts.items()}
+            for stratum, count in read.items():
+                taken[stratum] = taken.get(stratum, 0) + count
+            room -= total
+            if share < 1.0:
+                rest = {stratum: count - read[stratum] for stratum, count in counts.items()}
+                self._waiting.appendleft((since, rest))
+                break
+        return oldest, taken
 
 
 # --- contracts that every policy must pass ------------------------------------------------

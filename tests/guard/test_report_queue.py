@@ -15,6 +15,7 @@ from penstock.guard.sketch import Sketch
 from penstock.guard.task_report import TaskReport
 
 TASKS = 20_000
+TASKS_A_STRETCH = 2_000
 NEVER_SPARKS_OWN_ID = -14
 
 
@@ -33,10 +34,18 @@ def test_reports_that_come_while_others_are_taken_are_counted_once() -> None:
     report = TaskReport(Sketch(shape=(1, 1)))
 
     def append() -> None:
-        """Adds what tasks sent, two at a time, as the thread of Spark's that listens to them."""
+        """Adds what tasks sent, two at a time, as the thread of Spark's that listens to them.
+
+        It begins a stretch only when some of the one before were taken, as otherwise all might
+        have come before anybody looks.
+        """
         for ticket in range(0, TASKS, 2):
+            if ticket and ticket % TASKS_A_STRETCH == 0:
+                assert some_were_taken.wait(60)
+                some_were_taken.clear()
             accumulator.add(deque([(ticket, report), (ticket + 1, report)]))
 
+    some_were_taken = threading.Event()
     thread = threading.Thread(target=append)
     taken: list[int] = []
     rounds = 0
@@ -45,10 +54,12 @@ def test_reports_that_come_while_others_are_taken_are_counted_once() -> None:
         fresh = [ticket for ticket, _ in take_reports(accumulator.value)]
         taken += fresh
         rounds += bool(fresh)
+        if fresh:
+            some_were_taken.set()
     thread.join()
     taken += [ticket for ticket, _ in take_reports(accumulator.value)]
     assert taken == list(range(TASKS))
-    assert rounds > 1  # so some came while others were taken
+    assert rounds >= TASKS // TASKS_A_STRETCH - 1  # the last stretch may have come alone
     assert not accumulator.value
 
 

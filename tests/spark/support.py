@@ -28,8 +28,10 @@ from penstock.spark.gate.keys import Keys, salt_of
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that lives for a test does not pay for compiling its code well, nor for many GC threads."""
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""A JVM that lives for a test does not pay for compiling its code well, nor for many GC threads.
+With one compiler alone it keeps little space for code, and properties with many queries fill that.
+"""
 _names = count()
 _WORD = 2**64 - 1
 _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9

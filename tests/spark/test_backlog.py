@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.spark.backlog import Backlog, BatchReading, HeldBack, Lag, told_by
-from penstock.spark.engine import FilesRead, ReadLimit, SourceState
 from penstock.spark.progress import Progress
+from penstock.spark.stream_state import FilesRead, ReadLimit, SourceState
 
 OFFSETS = ReadLimit("maxOffsetsPerTrigger", 30_000)
 FILES = ReadLimit("maxFilesPerTrigger", 3)

@@ -88,6 +88,8 @@ def test_a_column_that_is_not_there(site: Site, stream: DataFrame) -> None:
         ({"query": 5}, "query must be a name or a column of names, .*got 5"),
         ({"query": ""}, "query must be a name or a column of names, .*got ''"),
         ({"source": None}, "source must be a name or a column of names, .*got None"),
+        ({"sources": 3}, "sources must be given only where source is a column, .*got 3"),
+        ({"comes_and_goes": "often"}, "comes_and_goes must be True or False; got 'often'"),
         ({"max_strata": 0}, "max_strata must be a whole number from 1, .*got 0"),
         ({"max_strata": 2.5}, "max_strata must be a whole number from 1, .*got 2.5"),
         (
@@ -99,6 +101,14 @@ def test_a_column_that_is_not_there(site: Site, stream: DataFrame) -> None:
 def test_gates(site: Site, stream: DataFrame, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(PenstockError, match=message):
         site.gate(stream, **{"query": "q", **wrong})
+
+
+def test_declared_sources(site: Site, stream: DataFrame) -> None:
+    column = stream["value"]
+    with pytest.raises(PenstockError, match=r"sources must be a whole number from 1, .*got 0"):
+        site.gate(stream, query="q", source=column, sources=0)
+    with pytest.raises(PenstockError, match="not where sources come and go; got 2"):
+        site.gate(stream, query="q", source=column, sources=2, comes_and_goes=True)
 
 
 def test_gating_twice(site: Site, stream: DataFrame) -> None:
@@ -143,8 +153,9 @@ def test_intervals_names_and_gates_of_queries(
     site.start(gated.writeStream.format("noop"), name="q", interval="30s")
     with pytest.raises(PenstockError, match=r"of the name 'q' is running: .*another name"):
         site.start(site.gate(stream, query="q").writeStream.format("noop"), name="q")
+    both = gated.union(site.gate(stream, query="q", source="other"))
     with pytest.raises(PenstockError, match=r"belongs to another query.*for each query"):
-        site.start(gated.where("value > 1").writeStream.format("noop"), name="r")
+        site.start(both.writeStream.format("noop"), name="r")
 
 
 def test_a_concept_that_is_refused_is_forgotten(site: Site, stream: DataFrame) -> None:

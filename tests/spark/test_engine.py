@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.errors import PenstockError
 from penstock.sources.replay import replay
 from penstock.spark import engine as module
-from penstock.spark.engine import CATALOG, KNOWN_SPARKS, Engine, FilesRead, ReadLimit, Trigger
+from penstock.spark.asking import KNOWN_SPARKS
+from penstock.spark.engine import CATALOG, Engine
 from penstock.spark.progress import Progress
+from penstock.spark.stream_state import FilesRead, ReadLimit, Trigger
 from tests.spark.support import file_stream, wait_until, write_batches
 
 
@@ -244,6 +247,39 @@ def test_names_are_found_however_long_the_plan(
         engine.spark.conf.set("spark.sql.maxPlanStringLength", str(before))
 
 
+def test_copies_of_tuples_in_sliding_windows(engine: Engine, stream: DataFrame) -> None:
+    """By the operator behind the windows; three of five seconds every two, at most."""
+    timed = stream.withWatermark("timestamp", "1 second")
+
+    def grouped(frame: DataFrame, *lengths: str) -> DataFrame:
+        return frame.groupBy(sf.window("timestamp", *lengths), "value").count()
+
+    assert engine.copies_in(stream) == {}
+    assert engine.copies_in(grouped(timed, "4 seconds")) == {"stateStoreSave": 1}
+    assert engine.copies_in(grouped(timed, "5 seconds", "2 seconds")) == {"stateStoreSave": 3}
+    pairs = timed.join(timed.select("value"), "value")
+    copies = {"stateStoreSave": 2, "symmetricHashJoin": 1}
+    assert engine.copies_in(grouped(pairs, "4 seconds", "2 seconds")) == copies
+    windows = timed.select("value", sf.window("timestamp", "4 seconds", "2 seconds"))
+    met = windows.join(windows.withColumnRenamed("value", "other"), "window")
+    assert engine.copies_in(met) == {"symmetricHashJoin": 2}
+
+
+def test_what_is_observed_in_front_of_operators(engine: Engine, stream: DataFrame) -> None:
+    """Below each kind of operator, and below what is observed further on."""
+    one, other = (
+        stream.observe(name, sf.count(sf.lit(1)).alias("n")).withWatermark("timestamp", "1 second")
+        for name in ("one", "other")
+    )
+    unique = one.dropDuplicates(["timestamp"]).observe("late", sf.count(sf.lit(1)).alias("n"))
+    assert engine.names_below(unique.union(other)) == {
+        "late": {"late", "one"},
+        "dedupe": {"one"},
+        "one": {"one"},
+        "other": {"other"},
+    }
+
+
 def test_sources_are_told_apart(engine: Engine, tmp_path: Path) -> None:
     x, y = (
         file_stream(engine.spark, write_batches(tmp_path / name, [{"k": ["a"]}])) for name in "xy"
@@ -326,3 +362,13 @@ def test_where_a_query_begins_to_read(
         assert engine.begins_at_latest(running)
     finally:
         running.stop()
+
+
+def test_a_gate_can_be_made_by_any_thread(spark: SparkSession) -> None:
+    """A site of a federation makes its gates in the threads that answer requests."""
+    fresh = spark.newSession()  # whose catalog nobody has loaded
+    Engine(fresh).install()
+    with ThreadPoolExecutor(1) as threads:
+        plan = "penstock.longs('gate', 'keys')"
+        made = threads.submit(lambda: fresh.range(1).select(sf.expr(plan)).columns)
+        assert len(made.result(60)) == 1

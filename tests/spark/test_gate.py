@@ -78,7 +78,7 @@ def test_counts_are_exact_and_each_plan_is_in_force_in_its_own_batch(
         sampled = rates[rates > 0]
         deviation = np.sqrt((1 / sampled - 1).sum())
         assert abs(sum(weights.values()) - sampled.size) <= 4 * deviation  # unbiased
-    assert {row[SIC] for row in rows if row["b"] > 0} == {0.5}
+    assert {row[SIC] for row in rows} == {1.0}  # there is but one source
 
 
 def test_the_passing_of_tuples_is_timed_unless_the_gate_is_idle(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ from penstock.spark.progress import Progress, weighted_quantiles
 from penstock.spark.query import BatchLatency
 from penstock.spark.site import Site
 from penstock.spark.site_report import LatencyReport, QueryReport
-from tests.spark.support import pa, pq, wait_until
+from tests.spark.support import file_stream, pa, pq, wait_until, write_batches
 
 
 class Half(Controller):
@@ -148,6 +149,22 @@ def test_an_arrival_is_known_measured_or_modelled(spark: SparkSession) -> None:
         told = {report.id: report.latency_ms for report in site.report().queries}
     assert [name for name, latency in told.items() if latency.measured] == ["given", "kafka"]
     assert 5_000 <= told["given"].p50 < 60_000 <= told["kafka"].p50
+
+
+def test_of_files_the_arrival_is_when_they_were_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = write_batches(tmp_path / "in", [{"at": [1, 2]}, {"at": [3]}])
+    an_hour_ago = time.time() - 3600
+    for file in Path(folder).iterdir():
+        os.utime(file, (an_hour_ago, an_hour_ago))
+    with Site(spark, interval="200ms", latency="1h") as site:
+        gated = site.gate(file_stream(spark, folder), query="files")
+        assert "_metadata" not in gated.columns
+        site.start(gated.writeStream.format("noop")).processAllAvailable()
+        told = site.report()["files"].latency_ms
+    assert told.measured
+    assert 3_600_000 <= told.p50 < 3_700_000
 
 
 def reports(site: Site, names: Iterable[str]) -> list[QueryReport]:

@@ -91,7 +91,7 @@ def test_spark_finds_what_python_finds(spark: SparkSession) -> None:
     engine = Engine(spark)
     engine.install()
     engine.answer_for(
-        gate.name, Published(gate, Shipment(1, False, False, table, limits, np.zeros(limits.size)))
+        gate.name, Published(gate, Shipment(1, False, table, limits, np.zeros(limits.size)))
     )
     frame = spark.createDataFrame([(int(key),) for key in asked], "key bigint")
     rows = gate.look_up(frame).select("key", "_place", "_threshold").collect()

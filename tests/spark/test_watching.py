@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,25 @@ def test_what_it_would_shed_is_what_a_like_run_sheds(overload: float, noise: flo
         latencies = [BatchLatency(run.waited, run.seconds, run.admitted) for run in shedding]
         told = LatencyReport.of(watching.would_latencies["plant"]).p95
         assert told == pytest.approx(LatencyReport.of(latencies).p95, rel=0.1)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("overload", [1.3, 4.0])
+def test_what_it_would_shed_behind_a_read_limit_is_what_a_like_run_sheds(
+    overload: float, share: float
+) -> None:
+    """The job that watches reads little while it is behind; one that sheds would read on.
+
+    The limit is this share of what arrives in an interval.
+    """
+    plant = replace(_plant(overload, 0.0), limit=round(share * sum(QUERIES.values())))
+    shedding = [run for run in plant.run(Controller(SETTINGS), 200) if run.started <= SECONDS]
+    watched, watching = _watched(plant)
+    assert all(run.admitted == run.arrived for run in watched)
+    for query in ("q0", "q1", "q2"):
+        arrived, admitted = _of(shedding, query)
+        told = watching.would_shed[query] / _of(watched, query)[0]
+        assert told == pytest.approx(1 - admitted / arrived, rel=0.1, abs=0.02)
 
 
 def _of(runs: list[Run], query: str) -> tuple[int, int]:

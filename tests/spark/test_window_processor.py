@@ -78,7 +78,7 @@ def test_times_are_exact_to_the_microsecond() -> None:
     processor = WindowProcessor(middle, kept, 0.1, 0.1, None, ("x",), ("middle", "standing"))
     moments, groups = np.array([1_700_000_000.05]), np.array(["g"])
     buffer = Buffer(0.1, 0.1).add(moments, groups, {"x": np.array([1.0])}, (0,))
-    row = processor.process(buffer, 1_700_000_000.1).iloc[0]
+    row = processor.process(buffer, 1_700_000_000.1).rows.iloc[0]
     assert str(row["start"]) == "2023-11-14 22:13:20+00:00"
     assert str(row["end"]) == "2023-11-14 22:13:20.100000+00:00"
 
@@ -153,8 +153,12 @@ def test_what_no_window_needs_is_evicted() -> None:
     list(processor.handleInputRows((0,), iter([rows]), TimerValues()))
     assert sorted(held.timers) == [1000 * end for end in (20, 40, 60, 80, 140, 160, 180)]
     for end, left in ((20, 3), (40, 3), (60, 2), (80, 1), (140, 1), (160, 1), (180, 0)):
-        (result,) = processor.handleExpiredTimer((0,), TimerValues(), ExpiredTimerInfo(1000 * end))
+        info = ExpiredTimerInfo(1000 * end)
+        result, counts = processor.handleExpiredTimer((0,), TimerValues(), info)
         assert (result["end"] == pd.Timestamp(end, unit="s", tz="UTC")).all()
+        assert counts[["kept", "arrived", "_is_result"]].to_numpy().tolist() == [
+            [result["kept"].iloc[0], result["arrived"].iloc[0], False]
+        ]
         assert len(held.chunks) == left
     assert held.value is None
 

@@ -9,9 +9,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
  * A gate's plan for one micro-batch, decoded. `penstock.spark.gate.wire` encodes it.
  *
  * <p>The layout, all of it big-endian and eight bytes wide: the plan's version, whether the gate is
- * open, whether it is timed, the look threshold; the table's number, its mask, how many places it
- * has, whether it follows; the number of ordinals; then, where the table follows, its keys and its
- * ordinals by place; then the thresholds and the SIC values by ordinal.
+ * open, the look threshold; the table's number, its mask, how many places it has, whether it
+ * follows; the number of ordinals; then, where the table follows, its keys and its ordinals by
+ * place; then the thresholds and the SIC values by ordinal.
  */
 final class PlanInForce {
   /** Where a version should be: no plan follows, but the reason why there is none, in UTF-8. */
@@ -21,7 +21,6 @@ final class PlanInForce {
   private record Table(long number, long mask, long[] ordinals, UnsafeArrayData keys) {}
 
   private final boolean open;
-  private final boolean timed;
   private final UnsafeArrayData version;
   private final UnsafeArrayData look;
   private final UnsafeArrayData thresholds;
@@ -33,7 +32,6 @@ final class PlanInForce {
     refusal = null;
     version = UnsafeArrayData.fromPrimitiveArray(new long[] {encoded.getLong()});
     open = encoded.getLong() != 0;
-    timed = encoded.getLong() != 0;
     look = UnsafeArrayData.fromPrimitiveArray(new long[] {encoded.getLong()});
     long number = encoded.getLong();
     long mask = encoded.getLong();
@@ -67,7 +65,6 @@ final class PlanInForce {
   private PlanInForce(String refusal) {
     this.refusal = refusal;
     open = true;
-    timed = false;
     version = UnsafeArrayData.fromPrimitiveArray(new long[1]);
     look = UnsafeArrayData.fromPrimitiveArray(new long[1]);
     thresholds = UnsafeArrayData.fromPrimitiveArray(new long[1]);
@@ -89,11 +86,10 @@ final class PlanInForce {
   }
 
   boolean flag(String part) {
-    return switch (part) {
-      case "open" -> open;
-      case "timed" -> timed;
-      default -> throw unknown(part);
-    };
+    if (part.equals("open")) {
+      return open;
+    }
+    throw unknown(part);
   }
 
   long number(String part) {

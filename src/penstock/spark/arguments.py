@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from penstock import policy as policies
+from penstock.core.declared import DeclaredSources
 from penstock.core.settings import QueryTerms, WindowTerms
 from penstock.errors import PenstockError
 from penstock.hints import hint
@@ -234,6 +235,26 @@ def whole_number(name: str, given: int, example: str) -> int:
     return given
 
 
+def declared(
+    source: str | Column, sources: int | None, comes_and_goes: bool
+) -> DeclaredSources | None:
+    """Returns the sources of a gate that lower the SIC when they fall silent; None for none.
+
+    They are the one that is named, or as many as the user says there are in a column.
+    """
+    if sources is not None:
+        whole_number("sources", sources, "3")
+        if comes_and_goes or isinstance(source, str):
+            raise PenstockError(
+                "sources must be given only where source is a column, and not where sources come "
+                f"and go; got {sources}"
+            )
+        return DeclaredSources(unnamed=sources)
+    if switch("comes_and_goes", comes_and_goes) or not isinstance(source, str):
+        return None
+    return DeclaredSources(frozenset({source}))
+
+
 def names_of(stream: DataFrame) -> list[str]:
     """Returns the columns of a stream that can be gated."""
     if not stream.isStreaming:
@@ -271,7 +292,17 @@ def arrival(stream: DataFrame, given: str | Column | None, known: Sequence[str])
     for column, names in SOURCE_ARRIVALS.values():
         if set(names) <= set(known) and isinstance(stream.schema[column].dataType, TimestampType):
             return sf.col(column)
-    return None
+    return _file_time(stream)
+
+
+def _file_time(stream: DataFrame) -> Column | None:
+    """Returns when a row's file was written, for a stream of files; None for any other."""
+    written = sf.col("_metadata.file_modification_time")
+    try:
+        kind = stream.select(written).schema[0].dataType
+    except PySparkException:
+        return None
+    return written if isinstance(kind, TimestampType) else None
 
 
 def arrival_column(stream: DataFrame, given: str | Column, known: Sequence[str]) -> Column:

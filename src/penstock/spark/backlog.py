@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.spark.engine import FilesRead, ReadLimit, SourceState
 from penstock.spark.progress import Progress, counts_rows, whole_numbers
+from penstock.spark.stream_state import FilesRead, ReadLimit, SourceState
 
 FULL_SHARE = 0.95
 """A batch that read so much of what its limit allows was cut by the limit."""

@@ -17,24 +17,30 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.core.account import Account
 from penstock.core.controller import Controller
-from penstock.core.settings import Settings, check_timing
+from penstock.core.declared import DeclaredSources
+from penstock.core.settings import QueryTerms, Settings, check_timing
 from penstock.core.state import State
 from penstock.core.types import Batch, Plan, Report
 from penstock.errors import PenstockError
-from penstock.spark.engine import Engine, Trigger
+from penstock.spark.elsewhere import Elsewhere
+from penstock.spark.engine import Engine
+from penstock.spark.fan_out import ResultNames
+from penstock.spark.free_gates import check_free
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.wire import Shipment, refusal
 from penstock.spark.guards import Guards
+from penstock.spark.losses import Losses, gates_in_front
 from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.recovery import Recovery
 from penstock.spark.record.saved_state import SavedState
+from penstock.spark.record.sic_accounts import SicAccounts
 from penstock.spark.record.totals import Totals
 from penstock.spark.rehearsal import PLAN as REHEARSED
 from penstock.spark.rehearsal import Rehearsal
 from penstock.spark.site_report import SiteReport
+from penstock.spark.stream_state import Trigger
 from penstock.spark.watching import Watching
 from penstock.windows.concept import Concept
 
@@ -77,6 +83,9 @@ class Loop:
         self._finished: list[Batch] = []
         self._gone: list[str] = []
         self._totals = Totals()
+        self.elsewhere = Elsewhere()
+        """What it knows of its queries at other sites."""
+        self._sic = SicAccounts(self.elsewhere)
         self._recovery = Recovery(engine, saved, self.ledger)
         self._rehearsal = rehearsal or Rehearsal(engine)
         self._lock = threading.RLock()
@@ -102,17 +111,23 @@ class Loop:
         return [stream for stream in list(self.streams.values()) if stream.runs]
 
     def sic(self) -> dict[str, float]:
-        """Each query's SIC over the STW that ends now."""
+        """Each query's SIC at its result, over the STW that ends now."""
         with self._lock:
-            account = self._account
-            return {} if account is None else account.slide(time.time()).sic()
+            known = self._sic.at_results(time.time(), self.settings.sources)
+            return self._sic.silent(self.streams.values()) | known
 
     def report(self) -> SiteReport:
         self.hear()
         with self._lock:
             guards = [guard.report() for guard in self._guards]
             return self._totals.report(
-                self.streams, self.ledger, self.settings, self.state, guards, self._watching
+                self.streams,
+                self.ledger,
+                self.settings,
+                self.state,
+                guards,
+                self.sic(),
+                self._watching,
             )
 
     def close(self) -> None:
@@ -166,11 +181,13 @@ class Loop:
                 if stream.run == run:
                     self.hear()
                     self._gone.append(stream.name)
+                    self._declare_sources()
 
     # --- a batch that is about to run -------------------------------------------------------------
 
     def _shipment(self, gate: Gate, query: str, run: str, batch: int) -> Shipment:
-        if (again := self._recovery.recounting(gate)) is not None:
+        again = self._recovery.recounting(gate)
+        if again is not None and self._stream(run, query) is None:
             return again
         with self._lock:
             if not query and batch < 0:  # a user asks Spark to explain a plan, say
@@ -209,8 +226,16 @@ class Loop:
         if trigger.seconds and trigger.seconds != self.settings.interval_of(name):
             self.set_interval(name, trigger.seconds)
         guards = self._guards.of(query)
+        if any(guard in other.guards for guard in guards for other in self.running()):
+            raise PenstockError(
+                "this guard belongs to another query already; call site.guard(...) for each result"
+            )
         stream = SparkQuery(name, query, gates, guards, self._engine, trigger.seconds)
+        stream.names = self._names_for(name, gates)
+        below = self._engine.names_below(query) if len(gates) > 1 else {}
+        stream.losses = Losses(self._engine.copies_in(query), gates_in_front(below, gates))
         self.streams[name] = stream
+        self._declare_sources()
         self._gone = [gone for gone in self._gone if gone != name]  # what it learnt stays
         self._recovery.begin(stream, self._frames)
         if len(self.running()) > 1:
@@ -219,25 +244,13 @@ class Loop:
 
     def check_free(self, gates: list[Gate]) -> None:
         """Refuses gates, or names of queries, that another running query has."""
-        taken = [gate for stream in self.running() for gate in stream.gates]
-        if any(gate is other for gate in gates for other in taken):
-            raise PenstockError(
-                "this gate belongs to another query already; call site.gate(...) for each query"
-            )
-        running = {gate.keys.query for gate in taken if isinstance(gate.keys.query, str)}
-        for gate in gates:
-            if isinstance(gate.keys.query, str) and gate.keys.query in running:
-                raise PenstockError(
-                    f"a query of the name {gate.keys.query!r} is running: give "
-                    "site.gate(query=...) another name"
-                )
-        names = [(gate.keys.query, gate.keys.source) for gate in gates if gate.keys.same_value]
-        if len(set(names)) < len(names):
-            twice = max(names, key=names.count)[1]
-            raise PenstockError(
-                f"two streams of this query are called {twice!r}: give each a name of its own "
-                "with site.gate(source=...)"
-            )
+        check_free(gates, self.running())
+
+    def _names_for(self, stream: str, gates: list[Gate]) -> ResultNames:
+        """Says how a result's sources are told from those of other results behind its gates."""
+        others = [each for each in self.running() if each.name != stream]
+        shared = any(gate in other.gates for gate in gates for other in others)
+        return ResultNames(stream if shared else "")
 
     def check_trigger(self, thing: StreamingQuery | DataStreamWriter) -> Trigger:
         """The trigger of a query, or of what a writer will start, if a gate can work with it."""
@@ -254,6 +267,11 @@ class Loop:
             intervals = {**self.settings.intervals, stream: seconds}
             self.settings = replace(self.settings, intervals=intervals)
 
+    def set_terms(self, query: str, terms: QueryTerms) -> None:
+        """From now on this query has these terms."""
+        with self._lock:
+            self.settings = replace(self.settings, terms={**self.settings.terms, query: terms})
+
     def set_concept(self, query: str, concept: Concept) -> None:
         """From now on the groups of this query's windows are promised a share."""
         with self._lock:
@@ -262,9 +280,16 @@ class Loop:
     def _name_of(self, query: StreamingQuery, gates: list[Gate]) -> str:
         """Its own, or that of its THEMIS query, or its id: the same after a restart."""
         own = {gate.keys.query for gate in gates if isinstance(gate.keys.query, str)}
+        if not query.name and (known := self._known_as(str(query.id))):
+            return known
         name = query.name or (own.pop() if len(own) == 1 else str(query.id))
         taken = self.streams.get(name)
         return f"{name}-{query.id}" if taken is not None and taken.runs else name
+
+    def _known_as(self, query: str) -> str | None:
+        """What a query without a name was called when it ran before, if it did."""
+        here = (stream.name for stream in self.streams.values() if stream.id == query)
+        return next(here, None) or self._recovery.name_of(query)
 
     def _step(self, stream: SparkQuery, batch: int) -> None:
         """A new plan, once for each batch, whichever of its gates asks first."""
@@ -277,18 +302,34 @@ class Loop:
             self._begin(stream)
         finished, self._finished = tuple(self._finished), []
         gone, self._gone = tuple(self._gone), []
-        report = Report(now=time.time(), finished=finished, starting=upcoming, gone=gone)
+        report = Report(
+            time.time(), finished, upcoming, *self.elsewhere.news(self.state.account), gone
+        )
         controller = self._controller(self.settings)
         step = controller.step if self._watching is None else self._watching.steps(controller)
         self.state, self.plan_in_force = step(self.state, report)
         self._saved.remember_soon("state", self.state)
-        if self._account is not None:
-            self._totals.sample(self._account.sic())
+        self._totals.sample(  # a query of which nothing comes has no results to be judged
+            self._sic.at_results(report.now, self.settings.sources),
+            self._sic.at_gates(report.now, self.settings.sources),
+        )
 
-    @property
-    def _account(self) -> Account | None:
-        """What was admitted; the controller's own is what would be, where the site only watches."""
-        return self.state.account if self._watching is None else self._watching.passed
+    def _declare_sources(self) -> None:
+        """Tells the controller which sources queries have.
+
+        Of a query with a single one there is nothing to tell: where that is silent, the query has
+        nothing that waits. A result that has had no batch yet, or that has one less often than
+        once an STW, is not silent.
+        """
+        found: dict[str, DeclaredSources] = {}
+        for stream, gate in ((s, gate) for s in self.running() for gate in s.gates):
+            seldom = self.settings.interval_of(stream.name) > self.settings.stw_seconds
+            if stream.last_batch < 0 or seldom:
+                continue
+            query, declared = gate.keys.others.query, stream.names.declared(gate.declared)
+            found[query] = found.get(query, DeclaredSources()) + declared
+        sources = {query: declared for query, declared in found.items() if len(declared) > 1}
+        self.settings = replace(self.settings, sources=sources)
 
     def _begin(self, stream: SparkQuery) -> None:
         """A query's first batch since it was started."""
@@ -300,7 +341,8 @@ class Loop:
 
     def _written_down(self, stream: SparkQuery, gate: Gate) -> Shipment:
         """The plan in this gate's terms, written down before the batch runs."""
-        shipment = gate.codec.encode(self.plan_in_force, counting=stream.counted)
+        plan = stream.names.plan(self.plan_in_force)
+        shipment = gate.codec.encode(plan, counting=stream.counted)
         self._recovery.write_down(stream, gate, shipment)
         return shipment
 
@@ -323,9 +365,19 @@ class Loop:
         for number, gate in enumerate(stream.gates):
             metrics = progress.observed[gate.name]
             self.ledger.note(stream.name, progress.query, progress.batch, number, metrics)
+        is_first = stream.last_batch < 0
         gated = stream.take(progress, alone)
+        if is_first:
+            self._declare_sources()
         guarded = self._guards.corrected(gated, stream.guards)
-        self._totals.add(gated, guarded)
+        reached, in_time, lost = stream.losses.after(gated, guarded, progress)
+        gated = stream.names.batch(gated)
+        guarded = stream.names.batch(replace(guarded, in_time=in_time))
+        reached = stream.names.tally(reached)
+        self._sic.record(time.time(), gated.counts, reached, self.settings)
+        if any(lost):
+            self.ledger.note_losses(stream.name, progress.query, progress.batch, lost._asdict())
+        self._totals.add(gated, lost)
         self.recent.append(guarded)
         if self._watching is None:
             self._finished.append(guarded)

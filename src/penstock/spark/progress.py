@@ -5,14 +5,24 @@ Spark's progress report here, so that only this file changes with Spark's wordin
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from penstock.core.types import Floats
+
+STATEFUL_OPERATORS = {
+    "Aggregate": "stateStoreSave",
+    "Join": "symmetricHashJoin",
+    "Deduplicate": "dedupe",
+    "DeduplicateWithinWatermark": "dedupeWithinWatermark",
+    "TransformWithStateInPySpark": "transformWithStateInPandasExec",
+}
+"""Nodes of a plan that drop late rows, as Spark's progress calls them."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,9 @@ class Progress:
     observed: Mapping[str, Any]
     """Observed metrics, by the name that they were observed under."""
     sources: tuple[SourceProgress, ...]
+    late: Mapping[str, int] = field(default_factory=dict)
+    """By kind of stateful operator, what was dropped behind the watermark: rows, or groups of an
+    aggregation."""
 
     @classmethod
     def of(cls, report: str | Mapping[str, Any]) -> "Progress":
@@ -67,6 +80,7 @@ class Progress:
             rows=told["numInputRows"],
             observed=told.get("observedMetrics") or {},
             sources=tuple(_source(source) for source in told.get("sources", ())),
+            late=_late(told.get("stateOperators", ())),
         )
 
     @property
@@ -81,6 +95,13 @@ class Progress:
             sum(whole_numbers(source.start) for source in self.sources),
             sum(whole_numbers(source.end) for source in self.sources),
         )
+
+
+def _late(operators: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    late: Counter[str] = Counter()
+    for operator in operators:
+        late[operator["operatorName"]] += operator.get("numRowsDroppedByWatermark", 0)
+    return dict(late)
 
 
 def _source(told: Mapping[str, Any]) -> SourceProgress:

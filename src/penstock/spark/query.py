@@ -14,17 +14,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.core.types import Batch, Count, Stratum, Upcoming
 from penstock.errors import PenstockError
 from penstock.spark.backlog import Backlog, BatchReading, HeldBack, Lag, told_by
-from penstock.spark.engine import Engine, SourceState
+from penstock.spark.engine import Engine
+from penstock.spark.fan_out import ResultNames
 from penstock.spark.gate.arrival_metrics import RANKS
 from penstock.spark.gate.codec import GateReport
 from penstock.spark.gate.columns import Gate
 from penstock.spark.guard_driver import Guard
+from penstock.spark.losses import Losses
 from penstock.spark.progress import (
     Progress,
     counts_rows,
     weighted_quantiles,
     whole_numbers,
 )
+from penstock.spark.stream_state import SourceState
 
 Ages = npt.NDArray[np.float32]
 """Seconds; a site keeps many of them."""
@@ -38,6 +41,22 @@ STEADY_SHARE = 0.1
 """Rows for each step of an offset may vary by so much for the offset to tell how much waits."""
 LATENCIES_KEPT = 20_000
 """Batches over which latencies are reported."""
+
+
+RESULT_METRICS = "penstock_result"
+"""The name under which a batch's progress tells the SIC of its results, empty ones included."""
+RESULTS_KEPT = 4_000
+"""Batches of which that is kept."""
+
+
+class ResultBatch(NamedTuple):
+    """Says what a batch brought to the result of its query (THEMIS, equation 4)."""
+
+    committed: float
+    """Seconds since the epoch."""
+    sic: float
+    rows: int
+    """Those that plain SQL shows."""
 
 
 class BatchLatency(NamedTuple):
@@ -77,12 +96,21 @@ class SparkQuery:
     planned_at: float | None = None
     batches: int = 0
     """How many were planned in this run."""
+    arrived: int = 0
+    """Tuples that came to its gates in this run."""
+    admitted: int = 0
     counted: bool = True
     """Whether that batch counts its strata even if the gate stands open."""
     latencies: deque[BatchLatency] = field(default_factory=lambda: deque(maxlen=LATENCIES_KEPT))
+    results: deque[ResultBatch] = field(default_factory=lambda: deque(maxlen=RESULTS_KEPT))
+    """Of a query whose result is observed."""
     lag: Lag = field(default_factory=Lag)
     """What waited beyond the newest batch when it was planned."""
     held_back: HeldBack = field(default_factory=HeldBack)
+    names: ResultNames = field(default_factory=ResultNames)
+    """What the site calls its sources, where another query is behind the same gate."""
+    losses: Losses = field(default_factory=Losses)
+    """What it loses behind its gates."""
     _backlog: Backlog | None = None
     _lags: dict[int, Lag] = field(default_factory=dict)
     """By batch, of those that were planned and are not told yet."""
@@ -127,7 +155,7 @@ class SparkQuery:
         reports = [self._report(gate, progress) for gate in self.gates]
         counts = [self._told_apart(*pair) for pair in zip(self.gates, reports, strict=True)]
         self._learn_offsets(progress)
-        self._learn_backlog(progress)
+        lag = self._learn_backlog(progress)
         worked = self.engine.task_seconds(self.run)  # also where it is alone: no time is left over
         waited = 0.0 if self._last_start is None else progress.started - self._last_start
         batch = Batch(
@@ -143,12 +171,18 @@ class SparkQuery:
             clocks=self._clocks(reports),
             values={s: v for report in reports for s, v in report.values.items()},
             rates={s: r for report in reports for s, r in report.rates.items()},
+            backlog=lag.tuples,
+            read_limited=lag.limit is not None,
         )
         self.latencies.append(
             BatchLatency(
                 waited, progress.seconds, batch.admitted, *_measured(reports, progress.ended)
             )
         )
+        if (came := progress.observed.get(RESULT_METRICS)) is not None:
+            rows = int(came["units"] or 0) - int(came["hidden"] or 0)
+            self.results.append(ResultBatch(progress.ended, float(came["sic"] or 0.0), rows))
+        self.arrived, self.admitted = self.arrived + batch.arrived, self.admitted + batch.admitted
         self._last_start = progress.started
         self.last_batch = progress.batch
         return batch
@@ -255,8 +289,8 @@ class SparkQuery:
             log.debug("%s: %s", self.name, error)
             return True
 
-    def _learn_backlog(self, progress: Progress) -> None:
-        """Takes in how a batch went, seen from its sources."""
+    def _learn_backlog(self, progress: Progress) -> Lag:
+        """Takes in how a batch went, seen from its sources; answers what waited beyond it."""
         lag = self._lags.get(progress.batch)
         self._lags = {number: its for number, its in self._lags.items() if number > progress.batch}
         if lag is None:
@@ -267,6 +301,7 @@ class SparkQuery:
         reading = BatchReading(progress.started, progress.rows, lag, on_time)
         if self.held_back.note(reading):
             log.warning("%s: %s", self.name, self.held_back)
+        return lag
 
     def _learn_offsets(self, progress: Progress) -> None:
         before, after = progress.offsets

@@ -19,16 +19,19 @@ from penstock.core.types import Batch, Plan
 from penstock.errors import PenstockError
 from penstock.guard.admission import Function
 from penstock.spark import arguments, guard_arguments
-from penstock.spark.engine import Engine, Trigger
+from penstock.spark.elsewhere import with_class
+from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
 from penstock.spark.guarded_stream import OnError
 from penstock.spark.guards import Guards
 from penstock.spark.loop import Loop
+from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.rehearsal import Rehearsal
 from penstock.spark.site_report import SiteReport
+from penstock.spark.stream_state import Trigger
 from penstock.spark.watching import Watching
 from penstock.windows.concept import Concept
 from penstock.windows.in_force import ConceptWindows
@@ -152,11 +155,18 @@ class Site:
         max_strata: int = 10_000,
         concept: Concept | None = None,
         arrival: str | Column | None = None,
+        sources: int | None = None,
+        comes_and_goes: bool = False,
+        of_sources: int | None = None,
+        carries: str | Column | None = None,
     ) -> DataFrame:
         """The stream with tuples shed as the plan says, and the rest stamped.
 
         It fits ``DataFrame.transform``: ``raw.transform(site.gate, query="fares")``. Admitted
         tuples carry ``_weight`` and ``_sic``; keep these two columns up to the aggregates.
+
+        Several Spark queries may be started from it: they are results of one query, which has one
+        SIC, the mean over them, however many they are. The report counts what each of them reads.
 
         Parameters
         ----------
@@ -178,16 +188,33 @@ class Site:
             Says that the strata are the groups of the query's windows, of which none may disappear.
         arrival
             The timestamp at which a tuple arrived, from which its latency is measured. It is known
-            for Kafka (``timestamp``) and for ``replay`` (``_arrival``); elsewhere the latency is
-            modelled unless told.
+            for Kafka (``timestamp``), for ``replay`` (``_arrival``) and for files (when they were
+            written); elsewhere the latency is modelled unless told.
+        sources
+            How many sources there are, where ``source`` is a column. One that sends nothing for a
+            whole STW lowers the SIC by its share. Unless told, those count that send something.
+        comes_and_goes
+            Says that a source with nothing to send is no loss: its silence leaves the SIC alone.
+        of_sources
+            How many sources the query has in all, where others are at other sites. The query's SIC
+            at this site is then what the site gives to it.
+        carries
+            The column with the SIC that each tuple brings along, where they are partial results of
+            other sites, and ``source`` names the link that they come by.
         """
         columns = arguments.names_of(stream)
+        named = arguments.named("source", source)
+        if carries is not None:
+            (carried,) = arguments.columns("carries", carries, columns)
+            named = with_class(named, carried)
         keys = Keys(
             query=arguments.named("query", query),
-            source=arguments.named("source", source),
+            source=named,
             strata=arguments.columns("strata", strata, columns),
             identity=arguments.identity(id, columns),
         )
+        of_fragment = of_sources is not None or carries is not None
+        declared = None if of_fragment else arguments.declared(source, sources, comes_and_goes)
         terms = concept or self.settings.concepts.get(keys.others.query)
         most = arguments.whole_number("max_strata", max_strata, "10_000")
         gate = Gate(
@@ -196,12 +223,28 @@ class Site:
             most,
             None if terms is None else arguments.concept(terms, stream),
             arguments.arrival(stream, arrival, columns),
+            declared,
+            of_fragment,
         )
+        self._learn_of_elsewhere(gate, of_sources, carries is not None)
         if concept is not None:
             self._loop.set_concept(arguments.name(query), concept)
         gated = gate.admit(stream)
         self._loop.add(gate, gated)
         return gated
+
+    def _learn_of_elsewhere(self, gate: Gate, of_sources: int | None, is_link: bool) -> None:
+        """Notes what a gate says of its query's fragments at other sites."""
+        query, source = gate.keys.others.query, gate.keys.others.source
+        if gate.of_fragment and not query:
+            raise PenstockError(
+                "query must be a name where of_sources or carries is given, such as 'fares'"
+            )
+        if is_link:
+            self._loop.elsewhere.has_link(query)
+        elif of_sources is not None:
+            most = arguments.whole_number("of_sources", of_sources, "3")
+            self._loop.elsewhere.has_sources(query, source, most)
 
     def guard(
         self,
@@ -280,6 +323,14 @@ class Site:
             writer = writer.option("checkpointLocation", str(checkpoint))
         return writer.start()
 
+    def tell(self, query: str, sic: float, at: float) -> None:
+        """Takes in what a query's coordinator says: its result SIC, and when that was true."""
+        self._loop.elsewhere.tell(query, sic, at)
+
+    def set_terms(self, query: str, terms: QueryTerms) -> None:
+        """Gives a query another weight, floor or ceiling, from its next batch on."""
+        self._loop.set_terms(query, terms)
+
     def stop(self) -> None:
         """Stops the queries behind this site's gates, and closes the ledger."""
         mine = [query for query in self.spark.streams.active if self._loop.gates_in(query)]
@@ -327,6 +378,11 @@ class Site:
         return self._loop.ledger
 
     @property
+    def streams(self) -> Mapping[str, SparkQuery]:
+        """The Spark queries behind its gates, by name; those that have stopped stay."""
+        return self._loop.streams
+
+    @property
     def recent(self) -> deque[Batch]:
         """The last batches of all queries, as they were counted."""
         return self._loop.recent
@@ -336,7 +392,7 @@ class Site:
         return self._loop.sic()
 
     def report(self) -> SiteReport:
-        """ArrivalSample, sheds, SIC and latency of every query."""
+        """Arrivals, sheds, SIC and latency of every query."""
         return self._loop.report()
 
 

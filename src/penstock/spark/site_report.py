@@ -62,8 +62,9 @@ class QueryReport:
     """Reports on one query since the site began.
 
     ``arrived``, ``admitted`` and ``shed`` are the gates' account, which is the ledger's: the first
-    is the sum of the others. What guards behind the gates shed or skipped, of what was admitted, is
-    in ``lost_in_guards``; the SIC knows of both.
+    is the sum of the others. Of what was admitted, guards have shed or skipped ``lost_in_guards``,
+    ``lost_late`` came too late for the watermark, and ``process_windows`` has left out
+    ``lost_in_windows``; the last two are estimates. The SIC at the result knows of all of them.
     """
 
     id: str
@@ -71,8 +72,15 @@ class QueryReport:
     admitted: int = 0
     shed: int = 0
     lost_in_guards: int = 0
+    lost_late: int = 0
+    lost_in_windows: int = 0
     sic: float = 1.0
-    """The mean over time of the SIC over the STW."""
+    """The mean over time of ``sic_now``."""
+    sic_now: float | None = None
+    """The share of what its sources sent that reached the result, over the last STW; None where
+    nothing is known of that time."""
+    gate_sic: float = 1.0
+    """The mean over time of the SIC at its gates, of which nothing behind them is missing."""
     latency_ms: LatencyReport = field(default_factory=LatencyReport)
     batches: int = 0
     backlog: int | None = None

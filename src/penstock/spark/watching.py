@@ -7,6 +7,10 @@ job in time would have had, and the controller decides on one after another. It 
 took what its tuples would have taken, by the times of the batches that there really were; so it
 learns, accounts and corrects itself as it would if it shed.
 
+A read limit makes a job that is behind read little, and seldom. A job that sheds would read as much
+in each of its batches, which come sooner; what it would read more is what waits at the source. So
+the limit applies to the batches that there would have been, and what they leave is kept count of.
+
 What cannot be seen while nothing is shed is what a tuple costs that is shed: a share is assumed.
 """
 
@@ -74,6 +78,56 @@ class RealTimes:
 
 
 @dataclass
+class WouldRead:
+    """What a job that sheds would find at the sources of a stream, and read of it.
+
+    While no read limit has cut a batch short, that is what there really was.
+    """
+
+    limit: float | None = None
+    """The tuples of the largest batch that a limit has cut short."""
+    waits: float = 0.0
+    """What would wait beyond the batch that was replayed last."""
+    told: float = 0.0
+    """What really waited beyond the last batch."""
+    came: float = 0.0
+    """Tuples that came to the sources, and are not replayed yet."""
+
+    def learn(self, batch: Batch) -> None:
+        """Takes in a batch, and what has come to the sources since the one before."""
+        before = self.told
+        self.told = before if batch.backlog is None else batch.backlog
+        if batch.read_limited:
+            self.limit = max(self.limit or 0.0, batch.arrived)
+        if self.limit is None:
+            self.waits, self.came = self.told, float(batch.arrived)
+        else:
+            self.came += batch.arrived + self.told - before
+
+    def read(self, came: float, batches: float = 1.0) -> float:
+        """Answers what so many batches would read when so many more tuples have come."""
+        self.came -= came
+        if self.limit is None:
+            return came
+        there = max(self.waits + came, 0.0)
+        read = min(there, self.limit * batches)
+        self.waits = there - read
+        return read
+
+    def rest(self, usual: float) -> float:
+        """Answers how many seconds may be left over for the next time, of a usual batch's."""
+        return 1e-9 if self.limit is None else usual / 2
+
+    def length(self, usual: float, left: float) -> float:
+        """Answers the seconds of the next batch, of those that are left.
+
+        Without a limit none is left with next to nothing. With one, as much is read however long
+        a batch lasts, so that it must last as long as it would.
+        """
+        return left / max(round(left / usual), 1) if self.limit is None else usual
+
+
+@dataclass
 class Watching:
     """Steps a controller through what would be, and adds up what it would shed."""
 
@@ -84,6 +138,7 @@ class Watching:
     passed: Account | None = None
     """What really passed; the controller's account has what would have."""
     _times: dict[str, RealTimes] = field(default_factory=dict)
+    _sources: dict[str, WouldRead] = field(default_factory=dict)
     _now: float = 0.0
     """The time of the batch that was replayed last, which is behind the real one."""
 
@@ -113,30 +168,35 @@ class Watching:
         passed = self.passed or Account(settings.interval, settings.stw_seconds)
         self.passed = passed.record(now, batch.counts)
         self._times.setdefault(name, RealTimes()).learn(batch)
+        sources, period = self._sources.setdefault(name, WouldRead()), _period(name, settings)
         span = _span(batch, state, settings)
-        left = min(span, MOST_PERIODS * _period(name, settings))
+        sources.learn(batch)
+        came = sources.came / span
+        left = min(span, MOST_PERIODS * period)
         stands_for = span - left  # the first one stands for what is too long ago, too
-        while left > 1e-9:
-            length = self._length(name, settings, left)
+        sources.read(came * stands_for, stands_for / period)
+        while left > sources.rest(self._length(name, settings)):
+            length = sources.length(self._length(name, settings), left)
             left -= length
             self._now = max(self._now, batch.started - left)
-            starting = Upcoming(name, length, round(batch.arrived * length / span))
+            reads = sources.read(came * length)
+            limited = sources.limit is not None and sources.waits > 0
+            starting = Upcoming(name, length, round(reads), None, sources.waits, limited)
             state, plan = controller.step(state, Report(self._now, starting=starting))
             rates = rates_of(plan, tally.strata)
             self._add(tally, rates, (length + stands_for) / span)
             stands_for = 0.0
             last = state.streams[name].batch if name in state.streams else -1
-            would = self._would(batch, rates, length / span)
+            would = self._would(batch, rates, reads / max(batch.arrived, 1))
             would = replace(would, number=last + 1, started=batch.started - left)
             self._latencies(name).append(BatchLatency(length, would.seconds, would.admitted))
             state, _ = controller.step(state, Report(self._now, finished=(would,)))
         return state
 
-    def _length(self, stream: str, settings: Settings, left: float) -> float:
-        """Answers the seconds whose arrivals the next batch would have."""
+    def _length(self, stream: str, settings: Settings) -> float:
+        """Answers the seconds between the start of the last batch and that of the next."""
         interval, before = settings.interval_of(stream), self._latencies(stream)
-        length = max(interval, before[-1].seconds) if before else interval
-        return left / max(round(left / length), 1)  # none is left with next to nothing
+        return max(interval, before[-1].seconds) if before else interval
 
     def _would(self, batch: Batch, rates: Floats, share: float) -> Batch:
         """Answers the batch that a share of these tuples would have been at these rates."""

@@ -11,12 +11,15 @@ Three things stand between a formula and a column that behaves as Spark's own.
 * **The name is Spark's**; see ``penstock.spark.names``.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from penstock import estimates
 from penstock.errors import PenstockError
-from penstock.estimates import Weighted
+from penstock.estimates import JUST_ABOVE_ONE, Weighted
 from penstock.spark.gate.columns import SIC, WEIGHT
 from penstock.spark.names import name_of
 
@@ -59,6 +62,16 @@ def weight() -> Column:
     return sf.coalesce(_as_type_of(nothing, looked_up), sf.col(WEIGHT))
 
 
+def estimated(make: Callable[[Column], Weighted[Column]]) -> Weighted[Column]:
+    """What a formula gives for the weight that a gate stamped.
+
+    Only the value looks whether the stamp is there. An interval has the weight in it some hundred
+    times, and Spark would take the check out of each of them again in every batch.
+    """
+    bare = make(sf.col(WEIGHT))
+    return replace(bare, value=make(weight()).value, centre=bare.value.cast("double"))
+
+
 def answer(
     found: Weighted[Column], native: Column, *, bounds: bool = False, confidence: float = 0.95
 ) -> Column:
@@ -74,18 +87,27 @@ def answer(
     if not bounds:
         return value.alias(name)
     low, high = estimates.bounds(SPARK, found, confidence)
-    return sf.struct(value.alias("value"), low.alias("low"), high.alias("high")).alias(name)
+    shed = sf.max(WEIGHT) > JUST_ABOVE_ONE
+    trusted = sf.when(shed, estimates.certified(SPARK, found)).otherwise(sf.lit(True))
+    assert found.size is not None
+    return sf.struct(
+        value.alias("value"),
+        low.alias("low"),
+        high.alias("high"),
+        found.size.alias("n"),
+        trusted.alias("certified"),
+    ).alias(name)
 
 
-def count(weights: Column) -> Weighted[Column]:
-    """A count is never null, and Spark's type says so."""
-    found = estimates.count(SPARK, weights)
+def count(weights: Callable[[Column], Column]) -> Weighted[Column]:
+    """A count is never null, and Spark's type says so; ``weights`` leaves tuples out."""
+    found = estimated(lambda w: estimates.count(SPARK, weights(w)))
     return _with_value(found, sf.coalesce(found.value, sf.lit(0)))
 
 
 def total(x: Column, native: Column, *, lenient: bool = False) -> Weighted[Column]:
     """A sum; of whole numbers it is a whole number."""
-    found = estimates.total(SPARK, x, weight())
+    found = estimated(lambda w: estimates.total(SPARK, x, w))
     whole = sf.typeof(native) == "bigint"
     rounded = sf.when(whole, sf.round(found.value)).otherwise(found.value)
     return _with_value(found, _spark_where_nothing_was_shed(rounded, native, lenient=lenient))
@@ -93,7 +115,7 @@ def total(x: Column, native: Column, *, lenient: bool = False) -> Weighted[Colum
 
 def mean(x: Column, native: Column, *, lenient: bool = False) -> Weighted[Column]:
     """An average; of decimals it is a decimal."""
-    found = estimates.mean(SPARK, x, weight())
+    found = estimated(lambda w: estimates.mean(SPARK, x, w))
     value = _spark_where_nothing_was_shed(found.value, native, lenient=lenient)
     return _with_value(found, value)
 
@@ -112,7 +134,7 @@ def percentile_approx(
 
 
 def _with_value(found: Weighted[Column], value: Column) -> Weighted[Column]:
-    return Weighted(value, found.variance, found.doubt)
+    return replace(found, value=value)
 
 
 def _spark_where_nothing_was_shed(
@@ -122,7 +144,7 @@ def _spark_where_nothing_was_shed(
 
     Of doubles it never is: the sum of ``1.0 * x`` is the sum of x, whatever x is.
     """
-    use_weights = (sf.typeof(native) == "double") | (sf.max(weight()) > 1.0)
+    use_weights = (sf.typeof(native) == "double") | (sf.max(WEIGHT) > JUST_ABOVE_ONE)
     typed = _as_type_of(weighted.cast("variant"), native, lenient=lenient)
     return sf.when(use_weights, typed).otherwise(native)
 

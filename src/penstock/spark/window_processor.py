@@ -20,7 +20,8 @@ import pickle
 import time as clock
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from itertools import count
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ from penstock.errors import PenstockError
 from penstock.spark import arguments
 from penstock.spark.gate.columns import WEIGHT
 from penstock.spark.gate.keys import group_name
+from penstock.spark.losses import ENTERED, LEFT
 from penstock.units import as_share
 from penstock.windows.buffer import Buffer, Chunk, Staged, window_ends, window_panes
 from penstock.windows.sampling import Shedder, shedder
@@ -47,8 +49,11 @@ SHARD, MOMENT, GROUP = "_shard", "_moment", "_group"
 RESERVED_COLUMNS = ("start", "end", "group", "kept", "arrived", "millis")
 """The columns that every result has, besides those of the function."""
 MEASURED_SCHEMA = "kept bigint, arrived bigint, millis double"
+IS_RESULT = "_is_result"
+"""False in one more row for each window, which only tells how much of the window was kept."""
 STATE_STORE_SETTING = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_numbers = count()
 
 
 def process_windows(
@@ -114,10 +119,18 @@ def process_windows(
             "window must be a multiple of slide, such as '10m' of '5m'; got "
             f"{window!r} and {slide!r}"
         )
-    kept = shedder(shed, as_share("keep", keep))
+    share = as_share("keep", keep)
+    kept = shedder(shed, share)
     processor = WindowProcessor(function, kept, length, step, most, tuple(stream.columns), results)
     group = group_name(names)
-    keyed = stream.where(sf.col(time).isNotNull()).select(
+    number, asked = next(_numbers), 1.0 if shed == "none" else share
+    entered = stream.observe(
+        f"{ENTERED}{number}",
+        sf.count(sf.lit(1)).alias("rows"),
+        sf.count_if(sf.col(time).isNull()).alias("without_time"),
+        sf.max(sf.lit(asked)).alias("keep"),
+    )
+    keyed = entered.where(sf.col(time).isNotNull()).select(
         "*",
         sf.col(time).cast("double").alias(MOMENT),
         group.alias(GROUP),
@@ -125,7 +138,19 @@ def process_windows(
     )
     kinds = f"start timestamp, end timestamp, `group` string, {schema}, {MEASURED_SCHEMA}"
     stream.sparkSession.conf.set(STATE_STORE_SETTING, ROCKSDB)  # running queries keep theirs
-    return keyed.groupBy(SHARD).transformWithStateInPandas(processor, kinds, "append", "EventTime")
+    processed = keyed.groupBy(SHARD).transformWithStateInPandas(
+        processor, f"{kinds}, {IS_RESULT} boolean", "append", "EventTime"
+    )
+    told = ~sf.col(IS_RESULT)
+    return (
+        processed.observe(
+            f"{LEFT}{number}",
+            sf.sum(sf.when(told, sf.col("kept"))).alias("kept"),
+            sf.sum(sf.when(told, sf.col("arrived"))).alias("arrived"),
+        )
+        .where(IS_RESULT)
+        .drop(IS_RESULT)
+    )
 
 
 @dataclass
@@ -136,6 +161,15 @@ class StoredPanes:
     """The end of the last window that the shard has processed."""
     parts: dict[int, list[int]] = field(default_factory=dict)
     """For each pane, how many tuples are in each of its chunks."""
+
+
+class ProcessedWindow(NamedTuple):
+    """What a shard made of a window."""
+
+    rows: pd.DataFrame
+    kept: int
+    arrived: int
+    """Tuples that came, also those that were shed."""
 
 
 class WindowProcessor(StatefulProcessor):
@@ -188,7 +222,9 @@ class WindowProcessor(StatefulProcessor):
         stored_panes, now = self._read(), expiredTimerInfo.getExpiryTimeInMs()
         for end in self._ends(stored_panes):
             if round(end * 1000) <= now:
-                yield self.process(self._window(stored_panes, end), end)
+                processed = self.process(self._window(stored_panes, end), end)
+                yield processed.rows.assign(**{IS_RESULT: True})
+                yield self._counts(processed)
                 self._evict(stored_panes, end)
         self._write(stored_panes)
 
@@ -258,7 +294,7 @@ class WindowProcessor(StatefulProcessor):
 
     # --- a window ----------------------------------------------------------------------------
 
-    def process(self, buffer: Buffer, end: float) -> pd.DataFrame:
+    def process(self, buffer: Buffer, end: float) -> "ProcessedWindow":
         """Sheds a window, applies the function to each group, and says how long both took."""
         began = clock.perf_counter()
         staged = buffer.take(end, self.shedder)
@@ -266,7 +302,14 @@ class WindowProcessor(StatefulProcessor):
         result = pd.DataFrame(self._results(staged), columns=names)  # even where no row was kept
         result["kept"], result["arrived"] = staged.group.size, staged.arrived
         result["millis"] = (clock.perf_counter() - began) * 1000
-        return result
+        return ProcessedWindow(result, staged.group.size, staged.arrived)
+
+    def _counts(self, processed: "ProcessedWindow") -> pd.DataFrame:
+        """Returns the row that tells how much of a window was kept, also where that is nothing."""
+        blank = dict.fromkeys(("start", "end", "group", *self.results, "millis"))
+        counts = {"kept": processed.kept, "arrived": processed.arrived, IS_RESULT: False}
+        names = ["start", "end", "group", *self.results, "kept", "arrived", "millis", IS_RESULT]
+        return pd.DataFrame([{**blank, **counts}], columns=names)
 
     def _results(self, staged: Staged) -> list[dict[str, Any]]:
         weight = staged.weight * staged.columns.get(WEIGHT, 1.0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.types import Count, Plan, Strata, Stratum, Tally
+from penstock.core.types import Bools, Count, Floats, Plan, Strata, Stratum, Tally
 from penstock.spark.gate.arrival_metrics import ArrivalSample, arrivals_of
 from penstock.spark.gate.keys import SEPARATOR, Keys
 from penstock.spark.gate.strata import KnownStrata
@@ -48,8 +48,16 @@ class GateReport:
 class PlanCodec:
     """Translates for one gate between the controller and Spark."""
 
-    def __init__(self, keys: Keys, strata: KnownStrata, concept: Concept | None = None) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        strata: KnownStrata,
+        concept: Concept | None = None,
+        of_fragment: bool = False,
+    ) -> None:
         self._keys, self._strata, self._concept = keys, strata, concept
+        self._of_fragment = of_fragment
+        """Whether the SIC of tuples is handed on to other sites, which need it as it is."""
         self._rates: dict[int, dict[Stratum, float]] = {}
         """By version of a plan: the rates of the groups that it thinned."""
         self._admitted = FIRST_BATCH_TUPLES if concept is None else 1
@@ -67,21 +75,38 @@ class PlanCodec:
         known = plan.strata.places(strata)
         default = plan.default_of(self._keys.others.query)
         rates = np.append(plan.rates, default)[known]
-        sic = np.append(plan.sic, plan.default_sic)[known]
+        worth, default_worth = self._worth(plan)
+        sic = np.append(worth, default_worth)[known]
         if self._concept is not None:
             self._rates[plan.version] = dict(zip(strata, rates.tolist(), strict=True))
             self._rates = dict(list(self._rates.items())[-PLANS_REMEMBERED:])
-        unknown = float(sic[0]) if self._keys.same_value and sic.size else plan.default_sic
+        unknown = float(sic[0]) if self._keys.same_value and sic.size else default_worth
         look = min(1.0, VALUES_PER_BATCH / max(self._admitted, 1))
         return Shipment(
             version=plan.version,
             open=plan.open and not counting and self._concept is None,
-            timed=True,
             table=table,
-            thresholds=thresholds(np.append(default, rates)),
+            thresholds=thresholds(np.append(default, rates), self._whole(plan, strata, default)),
             sic=np.append(unknown, sic),
             look=int(thresholds(np.array([look]))[0]),
         )
+
+    def _worth(self, plan: Plan) -> tuple[Floats, float]:
+        """Returns what a tuple of each planned stratum is stamped with, and one of any other."""
+        if self._of_fragment:
+            return plan.sic, plan.default_sic
+        return plan.beside_others(), 1.0
+
+    def _whole(self, plan: Plan, strata: Strata, default: float) -> Bools:
+        """Says by ordinal whether the plan sheds nothing of a stratum's query.
+
+        A group that is new is admitted at the default rate; a stream of one stratum has none.
+        """
+        if plan.open or (default < 1.0 and self._keys.only is None):
+            return np.full(len(strata) + 1, plan.open)
+        thinned, mine = plan.thinned, self._keys.query
+        unknown = mine not in thinned if isinstance(mine, str) else not thinned
+        return np.array([unknown, *(stratum.query not in thinned for stratum in strata)])
 
     def _listed(self, planned: Strata) -> Strata:
         """Returns the strata that go into the table.

@@ -3,7 +3,10 @@
 The gate is made of native expressions, so that no Python runs for a row. It knows strata, rates and
 hashes, and no policy. It admits a tuple if a hash of the tuple's identity lies below the threshold
 of its stratum, so that a retry decides alike on any executor (law 8). Admitted tuples carry
-``_weight`` (one over the rate) and ``_sic``; a tuple that is shed never reaches the parser.
+``_weight`` (one over the rate) and ``_sic``: their worth beside the query's other tuples, or, in
+a fragment of a federated query, their SIC. A tuple that is shed never reaches the parser. A tuple
+that was sure to be admitted while others of its query were not has a weight just above 1: so the
+result that it goes into knows that something may be missing, also where all the others are gone.
 
 One ``observe`` in front of the filter counts everything. It also keeps Spark from pushing the
 filter down and evaluating the look-up twice.
@@ -12,12 +15,14 @@ filter down and evaluating the look-up twice.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from penstock.core.declared import DeclaredSources
+from penstock.estimates import JUST_ABOVE_ONE
 from penstock.spark.gate import arrival_metrics
 from penstock.spark.gate.codec import PlanCodec
 from penstock.spark.gate.keys import Keys
 from penstock.spark.gate.strata import KnownStrata
 from penstock.spark.gate.window_metrics import clock_metric, look, values_metric
-from penstock.spark.gate.wire import ALWAYS, Wire, nowhere
+from penstock.spark.gate.wire import ALWAYS, SURE, Wire, nowhere
 from penstock.windows.concept import Concept
 
 WEIGHT, SIC = "_weight", "_sic"
@@ -35,10 +40,15 @@ class Gate:
         most_strata: int,
         concept: Concept | None = None,
         arrival: Column | None = None,
+        declared: DeclaredSources | None = None,
+        of_fragment: bool = False,
     ) -> None:
         self.name, self.keys, self.concept, self.arrival = name, keys, concept, arrival
+        self.declared = declared or DeclaredSources()
+        self.of_fragment = of_fragment
+        """Whether its query has other fragments, at this site or elsewhere."""
         self.strata = KnownStrata(most_strata)
-        self.codec = PlanCodec(keys, self.strata, concept)
+        self.codec = PlanCodec(keys, self.strata, concept, of_fragment)
         self.wire = Wire(name)
 
     def admit(self, stream: DataFrame) -> DataFrame:
@@ -50,9 +60,7 @@ class Gate:
         columns = [sf.col(f"`{name}`") for name in stream.columns]
         looked_up = self._only(stream) if self.keys.only else self.look_up(stream)
         drawn = self.keys.draw() <= sf.col("_threshold")
-        decided = looked_up.select(
-            "*", ((sf.col("_threshold") == ALWAYS) | drawn).alias("_admitted")
-        )
+        decided = looked_up.select("*", ((sf.col("_threshold") >= SURE) | drawn).alias("_admitted"))
         counted = decided.select(
             *columns,
             "_place",
@@ -64,10 +72,11 @@ class Gate:
             *self._sampled(),
         ).observe(self.name, *self._metrics())
         place = sf.when(self._idle, nowhere()).otherwise(sf.col("_place"))
+        one_over_rate = sf.lit(2.0**63) / (sf.col("_threshold").cast("double") + 1)
         return counted.where(self._passes).select(
             *columns,
             sf.when(self._idle | (sf.col("_threshold") == ALWAYS), sf.lit(1.0))
-            .otherwise(sf.lit(2.0**63) / (sf.col("_threshold").cast("double") + 1))
+            .otherwise(sf.greatest(one_over_rate, sf.lit(JUST_ABOVE_ONE)))
             .alias(WEIGHT),
             sf.get(self.wire.sic, place).alias(SIC),
         )
@@ -143,7 +152,7 @@ class Gate:
             self.wire.version().alias("version"),
             arrived.alias("arrived"),
             sf.when(self._idle, arrived).otherwise(sf.count_if("_admitted")).alias("admitted"),
-            sf.when(self.wire.is_timed & ~self._idle, span).alias("span"),
+            sf.when(~self._idle, span).alias("span"),
         ]
         if self.arrival is not None:
             metrics += arrival_metrics.metrics(self.arrival, self._passes)

@@ -9,7 +9,7 @@ from penstock.core.types import Strata, Stratum
 from penstock.spark.gate.table import Table
 
 Value = TypeVar("Value")
-TABLES_REMEMBERED = 8
+TABLES_REMEMBERED = 256
 """Plans whose tables are kept, so that counts that come back late can be read."""
 
 
@@ -60,7 +60,7 @@ class KnownStrata:
 
     def recall(self, version: int, table: Table, fingerprints: Mapping[Stratum, int]) -> None:
         """Takes over what a gate knew before its driver was started again."""
-        self.fingerprints = dict(fingerprints)
+        self.fingerprints = {**fingerprints, **self.fingerprints}
         self._remember(version, table, Strata(fingerprints))
 
     def by_stratum(self, values: Mapping[int, Value]) -> dict[Stratum, Value]:

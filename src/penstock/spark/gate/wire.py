@@ -18,12 +18,14 @@ import numpy as np
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
-from penstock.core.types import Floats, Ints
+from penstock.core.types import Bools, Floats, Ints
 from penstock.spark.engine import CATALOG
 from penstock.spark.gate.table import Table
 
 ALWAYS = 2**63 - 1
 """The threshold of rate 1: every draw, which has 63 bits, is at most this."""
+SURE = ALWAYS - 1
+"""The threshold of rate 1 while others of the same query are shed; no rate below 1 comes near."""
 REFUSAL = -(2**63)
 """Stands where a plan's version would: the reason follows why a query cannot have a plan."""
 
@@ -34,8 +36,6 @@ class Shipment:
 
     version: int
     open: bool
-    timed: bool
-    """Whether the tuples' passing is timed, which only tells something where none is shed."""
     table: Table
     thresholds: Ints
     sic: Floats
@@ -43,11 +43,14 @@ class Shipment:
     """Of the admitted tuples, those with a draw up to this show their value and their arrival."""
 
 
-def thresholds(rates: Floats) -> Ints:
-    """A tuple is admitted if its draw is at most this; rate 0 admits one in 2⁶³."""
+def thresholds(rates: Floats, whole: Bools | bool = True) -> Ints:
+    """A tuple is admitted if its draw is at most this; rate 0 admits one in 2⁶³.
+
+    ``whole`` says of which strata the query is admitted as a whole, the others of it included.
+    """
     scaled = np.minimum(rates, 1.0) * 2.0**63
     small = np.where(rates < 1.0, scaled, 0.0).astype(np.int64)
-    return np.where(rates < 1.0, np.maximum(small - 1, 0), ALWAYS)
+    return np.where(rates < 1.0, np.maximum(small - 1, 0), np.where(whole, ALWAYS, SURE))
 
 
 def refusal(reason: str) -> bytes:
@@ -77,10 +80,6 @@ class Wire:
     @property
     def is_open(self) -> Column:
         return self._part("flag", "open")
-
-    @property
-    def is_timed(self) -> Column:
-        return self._part("flag", "timed")
 
     @property
     def mask(self) -> Column:
@@ -138,7 +137,6 @@ class Wire:
         head = [
             shipment.version,
             shipment.open,
-            shipment.timed,
             shipment.look,
             table.number,
             table.mask,

@@ -4,6 +4,7 @@ The ledger appends a line of JSON when a batch is known to be committed. A batch
 after a crash gets another line, and the last line counts. A line that a crash cut short does not
 count, and the site counts its batch anew (see ``recount``). A query that starts for the first time
 gets a line of its own with the number of its first batch, so that a missing batch is noticed.
+What a batch lost behind its gates stands in one more line, and is no part of the balance.
 """
 
 import json
@@ -46,6 +47,7 @@ class Ledger:
         self._unwritten: list[str] = []
         self._entries: dict[tuple[str, str, int, str], Entry] = {}
         self._first: dict[tuple[str, str], int] = {}
+        self._lost: dict[tuple[str, str, int], dict[str, float]] = {}
         self._gates: dict[tuple[str, str], int] = {}
         """How many gates a query has: a batch is accounted for when there is an entry of each."""
         if path is not None and path.exists():
@@ -78,6 +80,12 @@ class Ledger:
                 query=query,
             )
         )
+
+    def note_losses(self, job: str, query: str, batch: int, lost: Mapping[str, float]) -> None:
+        """Records how many admitted tuples a batch lost behind its gates, by where that was."""
+        found = {where: round(tuples, 3) for where, tuples in lost.items() if tuples > 0}
+        self._lost[job, query, batch] = found
+        self._append({"job": job, "query": query, "batch": batch, "lost": found})
 
     def _append(self, line: dict[str, Any]) -> None:
         """Writes a line, and before it those that a full disk or the like has kept back."""
@@ -132,6 +140,14 @@ class Ledger:
             sum(entry.shed for entry in mine),
         )
 
+    def lost(self, job: str | None = None) -> dict[str, float]:
+        """Returns how many admitted tuples were lost behind gates, by where that was."""
+        totals: Counter[str] = Counter()
+        for (its, _, _), lost in self._lost.items():
+            if job in (None, its):
+                totals.update(lost)
+        return dict(totals)
+
     def _read(self, path: Path) -> None:
         for line in path.read_text().splitlines():
             try:
@@ -139,6 +155,9 @@ class Ledger:
                 if "first" in told:
                     self._first[told["job"], told["query"]] = told["first"]
                     self._gates[told["job"], told["query"]] = told.get("gates", 1)
+                    continue
+                if "lost" in told:
+                    self._lost[told["job"], told["query"], told["batch"]] = dict(told["lost"])
                     continue
                 entry = Entry(**told)
             except (ValueError, TypeError, KeyError):

@@ -21,8 +21,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Stratum
-from penstock.spark.engine import Engine, Files
+from penstock.spark.engine import Engine
 from penstock.spark.gate.wire import Shipment
+from penstock.spark.spark_files import Files
 
 OFFSET_LOG_VERSION = "v1"
 """Of Spark's offset log, whose entries are read and written here."""

@@ -38,6 +38,10 @@ class Recovery:
         """A query that begins now is one that counts a batch again."""
         return bool(self._recounting)
 
+    def name_of(self, query: str) -> str | None:
+        """What a query of this id was called in a driver before this one."""
+        return next((name for name, plan in self._before.items() if plan.query == query), None)
+
     def recounting(self, gate: Gate) -> Shipment | None:
         """The plan of a batch that is just being counted again."""
         return self._recounting.get(gate.name)

@@ -1,6 +1,6 @@
 """Adds up what every query did since its site began."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,7 @@ from penstock.core.fairness import jain
 from penstock.core.settings import Settings
 from penstock.core.state import State
 from penstock.core.types import Batch
+from penstock.spark.losses import Lost
 from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.site_report import CapacityReport, LatencyReport, QueryReport, SiteReport
@@ -16,13 +17,32 @@ from penstock.spark.watching import Watching
 
 @dataclass
 class QueryTotals:
-    """Counts the tuples of one query; ``stream`` is the Spark query that it runs in."""
+    """Counts the tuples of one query."""
 
-    stream: str
+    streams: set[str] = field(default_factory=set)
+    """The Spark queries that are its results; as a rule one."""
     arrived: int = 0
     admitted: int = 0
-    lost_in_guards: int = 0
+    lost: Lost = field(default_factory=Lost)
     batches: int = 0
+
+
+@dataclass
+class MeanSic:
+    """Adds up samples of each query's SIC."""
+
+    _sums: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def add(self, sic: Mapping[str, float]) -> None:
+        """Adds a sample of each query."""
+        for query, value in sic.items():
+            total, times = self._sums.get(query, (0.0, 0))
+            self._sums[query] = (total + value, times + 1)
+
+    def of(self, query: str) -> float:
+        """Returns the mean of a query's samples."""
+        total, times = self._sums.get(query, (1.0, 1))
+        return total / times
 
 
 @dataclass
@@ -30,29 +50,28 @@ class Totals:
     """Adds up batches and samples of SIC, and makes the report of them."""
 
     queries: dict[str, QueryTotals] = field(default_factory=dict)
-    _sic: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _sic: MeanSic = field(default_factory=MeanSic)
+    _gate_sic: MeanSic = field(default_factory=MeanSic)
 
-    def add(self, gated: Batch, guarded: Batch) -> None:
-        """Adds one batch, as its gates admitted it and without what guards lost of that."""
-        lost = {} if guarded is gated else _by_query(guarded)
+    def add(self, gated: Batch, lost: Lost) -> None:
+        """Adds one batch, as its gates admitted it, and what was lost behind them.
+
+        Where several queries share a Spark query, each bears its part.
+        """
         for query, (arrived, admitted) in _by_query(gated).items():
             if arrived:
-                totals = self.queries.setdefault(query, QueryTotals(gated.stream))
+                totals = self.queries.setdefault(query, QueryTotals())
+                totals.streams.add(gated.stream)
                 totals.arrived += arrived
                 totals.admitted += admitted
-                totals.lost_in_guards += admitted - lost.get(query, (0, admitted))[1]
+                part = admitted / gated.admitted if gated.admitted else 0.0
+                totals.lost = Lost(*(a + b * part for a, b in zip(totals.lost, lost, strict=True)))
                 totals.batches += 1
 
-    def sample(self, sic: Mapping[str, float]) -> None:
+    def sample(self, at_results: Mapping[str, float], at_gates: Mapping[str, float]) -> None:
         """Adds a sample of each query's SIC."""
-        for query, value in sic.items():
-            total, times = self._sic.get(query, (0.0, 0))
-            self._sic[query] = (total + value, times + 1)
-
-    def mean_sic(self, query: str) -> float:
-        """Returns the mean of a query's samples of SIC."""
-        total, times = self._sic.get(query, (1.0, 1))
-        return total / times
+        self._sic.add(at_results)
+        self._gate_sic.add(at_gates)
 
     def report(
         self,
@@ -61,10 +80,10 @@ class Totals:
         settings: Settings,
         state: State,
         guards: Iterable[dict[str, Any]],
+        sic_now: Mapping[str, float],
         watching: Watching | None = None,
     ) -> SiteReport:
         """Makes the report of the site."""
-        latency = {name: LatencyReport.of(s.latencies) for name, s in streams.items()}
         return SiteReport(
             queries=tuple(
                 QueryReport(
@@ -72,19 +91,29 @@ class Totals:
                     arrived=totals.arrived,
                     admitted=totals.admitted,
                     shed=totals.arrived - totals.admitted,
-                    lost_in_guards=totals.lost_in_guards,
-                    sic=self.mean_sic(query),
-                    latency_ms=latency.get(totals.stream, LatencyReport()),
+                    lost_in_guards=round(totals.lost.guards),
+                    lost_late=round(totals.lost.late),
+                    lost_in_windows=round(totals.lost.windows),
+                    sic=self._sic.of(query),
+                    sic_now=sic_now.get(query),
+                    gate_sic=self._gate_sic.of(query),
+                    latency_ms=LatencyReport.of(
+                        [
+                            batch
+                            for name in _known(totals, streams)
+                            for batch in streams[name].latencies
+                        ]
+                    ),
                     batches=totals.batches,
-                    **_waiting(streams.get(totals.stream)),
-                    **({} if watching is None else _would(watching, query, totals.stream)),
+                    **_waiting([streams[name] for name in _known(totals, streams)]),
+                    **({} if watching is None else _would(watching, query, totals.streams)),
                 )
                 for query, totals in sorted(self.queries.items())
             ),
             site=CapacityReport(
                 capacity=sum(_capacity(name, settings, state) for name in streams),
                 utilisation=_utilisation(streams.values()),
-                jain=jain([self.mean_sic(query) for query in self.queries]),
+                jain=jain([self._sic.of(query) for query in self.queries]),
             ),
             guards=tuple(guards),
             ledger_balanced=ledger.balanced,
@@ -92,22 +121,29 @@ class Totals:
         )
 
 
-def _waiting(stream: SparkQuery | None) -> dict[str, Any]:
-    """Returns what waits at the sources of a query, and what holds it back."""
-    if stream is None:
+def _known(totals: QueryTotals, streams: Mapping[str, SparkQuery]) -> list[str]:
+    return sorted(totals.streams & streams.keys())
+
+
+def _waiting(streams: Sequence[SparkQuery]) -> dict[str, Any]:
+    """Returns what waits at the sources of a query's results, and what holds one of them back."""
+    if not streams:
         return {}
-    waiting, held = stream.lag.tuples, stream.held_back
+    waiting = [stream.lag.tuples for stream in streams if stream.lag.tuples is not None]
+    held = next((s.held_back for s in streams if s.held_back.by), streams[0].held_back)
     return {
-        "backlog": None if waiting is None else round(waiting),
+        "backlog": round(sum(waiting)) if waiting else None,
         "held_back_by": held.by,
         "let_in_per_second": held.let_in,
         "arriving_per_second": held.arriving,
     }
 
 
-def _would(watching: Watching, query: str, stream: str) -> dict[str, Any]:
+def _would(watching: Watching, query: str, streams: Iterable[str]) -> dict[str, Any]:
     """Returns what a query's report has of a site that only watches."""
-    latency = LatencyReport.of(watching.would_latencies.get(stream, ()))
+    latency = LatencyReport.of(
+        [batch for name in streams for batch in watching.would_latencies.get(name, ())]
+    )
     return {
         "would_shed": round(watching.would_shed.get(query, 0.0)),
         "would_latency_ms": latency.p95,
