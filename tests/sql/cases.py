@@ -109,7 +109,12 @@ SHAPES = [
         "SELECT window.start, sum(v) AS x FROM s "
         "GROUP BY window(ts, '2 seconds', '1 second') HAVING sum(v) > 0",
         "rewritten",
-        "sliding windows",
+        "sliding windows share the SIC of a tuple",
+    ),
+    Case(
+        "SELECT window.start, count(*) AS c FROM s GROUP BY window(ts, '5 seconds', '2 seconds')",
+        "rewritten",
+        "each tuple is in two or in three windows, which share its SIC",
     ),
     Case(
         "SELECT window.start, avg(v) AS a FROM s[Range 1 sec]",

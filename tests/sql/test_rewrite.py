@@ -54,7 +54,7 @@ def test_cql_windows_mean_the_same_as_window(cql: str, sql: str) -> None:
 def test_what_comes_out_is_sql_and_carries_marks(case: Case) -> None:
     tree = parse(case.rewritten().sql)
     names = [item.alias_or_name for item in tree.selects]
-    assert names[-4:] == ["_weight", "_sic", "_meant", "_shown"]
+    assert names[-4:] == ["_weight", "_sic", "_missing", "_shown"]
     assert {node.name for node in tree.find_all(exp.Table)} & {"g_s", "g_m"}
 
 
@@ -72,6 +72,46 @@ def test_a_condition_leaves_the_information_alone() -> None:
         for name, part in parts.items()
         if name.startswith("_part") and "_sic" not in part
     )
+
+
+@pytest.mark.parametrize(
+    ("window", "sic"),
+    [
+        ("'6 seconds', '2 seconds'", "sum(s._sic / 3.0)"),
+        ("'1 hour 30 minutes', '30 minutes', '5 minutes'", "sum(s._sic / 3.0)"),
+        ("2000000, 1000000", "sum(s._sic / 2.0)"),
+        ("'2 seconds', '2 seconds'", "sum(s._sic)"),
+        ("'2 seconds', '0 seconds'", "sum(s._sic)"),  # Spark refuses it
+        (
+            "'5 seconds', '2 seconds', '1 second'",
+            "sum(s._sic / ceil((5000000 - pmod(unix_micros(timestamp(ts)) - 1000000, 2000000)) "
+            "/ 2000000))",
+        ),
+    ],
+)
+def test_law_2_sliding_windows_share_the_sic_of_a_tuple(window: str, sic: str) -> None:
+    query = f"SELECT window.start, avg(v) AS a FROM s GROUP BY window(ts, {window})"
+    parts = [text(item.this) for item in parse(rewrite(query, SOURCES).sql).selects if item.alias]
+    assert sic in parts
+
+
+@pytest.mark.parametrize(
+    ("window", "message"),
+    [
+        (
+            "window(window, '5 seconds', '2 seconds')",
+            "a window of windows must be a multiple of its slide, such as",
+        ),
+        (
+            "window(window, '5 seconds', 'soon')",
+            "a window must have durations, such as '10 minutes'; got 'soon'",
+        ),
+    ],
+)
+def test_windows_whose_number_cannot_be_known(window: str, message: str) -> None:
+    inner = f"SELECT window, count(*) AS c FROM s GROUP BY {WINDOW}"
+    with pytest.raises(SqlError, match=message):
+        rewrite(f"SELECT sum(c) AS c FROM ({inner}) GROUP BY {window}", SOURCES)
 
 
 def test_bounds_come_with_single_aggregates_only() -> None:
@@ -143,3 +183,8 @@ if __name__ == "__main__":
     before, _, rest = DOCS.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     DOCS.write_text(f"{before}{BEGIN}{table()}{END}{after}")
+
+
+def test_a_name_that_an_interval_has_is_refused() -> None:
+    with pytest.raises(SqlError, match="a_n: the interval of a has a column of this name"):
+        rewrite("SELECT avg(v) AS a, count(*) AS a_n FROM s", SOURCES, confidence=0.95)

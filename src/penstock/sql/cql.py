@@ -49,7 +49,7 @@ def _meet_in_windows(
 ) -> None:
     names = [table.alias_or_name for table in tables]
     for table in tables:
-        inner = exp.select("*", exp.alias_(_window(table, times), "window")).from_(table.name)
+        inner = exp.select("*", exp.alias_(_window(table, times), "window")).from_(_quoted(table))
         table.replace(
             exp.Subquery(
                 this=inner, alias=exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
@@ -66,6 +66,11 @@ def _meet_in_windows(
     group = select.args.get("group") or exp.Group()
     group.set("expressions", [first.copy(), *group.expressions])
     select.set("group", group)
+
+
+def _quoted(table: exp.Table) -> exp.Table:
+    """Returns the table by its name alone, in which there may be a dot."""
+    return exp.Table(this=exp.to_identifier(table.name, quoted=True))
 
 
 def _window(

@@ -10,6 +10,8 @@ from penstock.sql.relations import Relation
 
 ATOM_PREFIX = "_part_"
 """Begins the names of columns that hold one aggregate each."""
+GROUPINGS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+"""Terms of GROUP BY that are no values."""
 
 
 def has_aggregates(select: exp.Select) -> bool:
@@ -145,7 +147,7 @@ def _star_of(relation: Relation) -> exp.Expr:
 
 def guarded(body: exp.Expr, condition: exp.Expr | None) -> exp.Expr:
     """Computes a value only for rows that are shown, since the condition may protect it."""
-    if condition is None or isinstance(body, exp.Column | exp.Literal | exp.Dot):
+    if condition is None or isinstance(body, (exp.Column, exp.Literal, exp.Dot, *GROUPINGS)):
         return body.copy()
     if isinstance(body, exp.Anonymous) and str(body.this).lower() in ("window", "explode"):
         return body.copy()

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.hints import hint
-from penstock.sql.aggregates import call
+from penstock.sql.aggregates import Formula, call
 from penstock.sql.grammar import SqlError
 
-WEIGHT, SIC, MEANT, SHOWN = "_weight", "_sic", "_meant", "_shown"
-MARKS = (WEIGHT, SIC, MEANT, SHOWN)
+WEIGHT, SIC, MISSING, SHOWN = "_weight", "_sic", "_missing", "_shown"
+MARKS = (WEIGHT, SIC, MISSING, SHOWN)
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Source:
     time: str | None = None
     sampled: bool = True
     """False for a table that is no stream."""
+    marked: bool = False
+    """Its rows carry all marks, as those of a sub-query do."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Relation:
     alias: str
     weight: exp.Expr
     sic: exp.Expr
-    meant: exp.Expr
+    missing: exp.Expr
     shown: exp.Expr | None
     estimates: bool
     """Its rows are results of aggregates."""
@@ -43,16 +45,16 @@ class Relation:
 
     @classmethod
     def stream(cls, alias: str) -> "Relation":
-        """Describes a gated source: it has a weight and a SIC, and their product was meant."""
+        """Describes a gated source: its tuples stand for others, whose SIC is missing."""
         weight, sic = exp.column(WEIGHT, table=alias), exp.column(SIC, table=alias)
-        meant = sic.copy() * weight.copy()
-        return cls(alias, weight, sic, meant, None, False, True, marks=(WEIGHT, SIC))
+        missing = sic.copy() * exp.paren(weight.copy() - exp.convert(1.0))
+        return cls(alias, weight, sic, missing, None, False, True, marks=(WEIGHT, SIC))
 
     @classmethod
     def derived(cls, alias: str, estimates: bool, sampled: bool, paired: bool) -> "Relation":
         """Describes a sub-query, which has all marks."""
-        weight, sic, meant, shown = (exp.column(name, table=alias or None) for name in MARKS)
-        return cls(alias, weight, sic, meant, shown, estimates, sampled, paired)
+        weight, sic, missing, shown = (exp.column(name, table=alias or None) for name in MARKS)
+        return cls(alias, weight, sic, missing, shown, estimates, sampled, paired)
 
     @classmethod
     def static(cls, alias: str) -> "Relation":
@@ -71,30 +73,40 @@ class Relation:
             alias="",
             weight=self.weight.copy() * other.weight.copy(),
             sic=self.sic.copy() + other.sic.copy(),
-            meant=self.meant.copy() + other.meant.copy(),
+            missing=self.missing.copy() + other.missing.copy(),
             shown=exp.and_(*shown) if shown else None,
             estimates=self.estimates and other.estimates,
             sampled=True,
             paired=True,
         )
 
+    def divided(self, by: exp.Expr | None) -> "Relation":
+        """Describes the rows copied into so many windows, each with its share of the information.
+
+        None stands for one window.
+        """
+        if by is None:
+            return self
+        sic, missing = (Formula(mark) / Formula(by) for mark in (self.sic, self.missing))
+        return replace(self, sic=sic.node, missing=missing.node)
+
     def summed(self, shown: exp.Expr | None) -> list[exp.Expr]:
         """Returns the marks of a group."""
-        return _marks(exp.convert(1.0), call("sum", self.sic), call("sum", self.meant), shown)
+        return _marks(exp.convert(1.0), call("sum", self.sic), call("sum", self.missing), shown)
 
     def passed(self, shown: exp.Expr | None) -> list[exp.Expr]:
         """Returns the marks of a row that is one of these rows."""
-        return _marks(self.weight, self.sic, self.meant, shown)
+        return _marks(self.weight, self.sic, self.missing, shown)
 
 
 def _marks(
-    weight: exp.Expr, sic: exp.Expr, meant: exp.Expr, shown: exp.Expr | None
+    weight: exp.Expr, sic: exp.Expr, missing: exp.Expr, shown: exp.Expr | None
 ) -> list[exp.Expr]:
     seen = exp.true() if shown is None else call("coalesce", shown, exp.false())
     return [
         exp.alias_(call("double", weight), WEIGHT),
         exp.alias_(call("double", sic), SIC),
-        exp.alias_(call("double", meant), MEANT),
+        exp.alias_(call("double", missing), MISSING),
         exp.alias_(seen, SHOWN),
     ]
 

@@ -3,8 +3,9 @@
 Every relation of the rewritten query carries four columns more, its *marks*:
 
 - ``_weight``: how many tuples a row stands for; 1 for the row of an aggregate,
-- ``_sic`` and ``_meant``: the information that reached the row, and what was meant for it, so that
-  their quotient is how complete it is; sums of both are conserved (law 2),
+- ``_sic`` and ``_missing``: the information that reached the row, and an estimate of what was shed
+  of it, so that the share of the first is how complete it is; sums of both are conserved (law 2),
+  also over sliding windows, which share them,
 - ``_shown``: whether plain SQL would show the row.
 
 A WHERE or HAVING drops no row: it is a condition on aggregates and part of ``_shown``, so that a
@@ -21,8 +22,10 @@ from functools import reduce
 from sqlglot import exp
 
 from penstock import estimates as weighted
+from penstock.estimates import JUST_ABOVE_ONE
+from penstock.estimates_over_parts import over_parts
 from penstock.sql import aggregates, cql
-from penstock.sql.aggregates import SQL, call, enclosed, filtered, name_of
+from penstock.sql.aggregates import SQL, Formula, call, enclosed, filtered, name_of
 from penstock.sql.grammar import SqlError, parse, text
 from penstock.sql.pieces import (
     all_of,
@@ -46,8 +49,12 @@ from penstock.sql.pieces import (
 )
 from penstock.sql.refuse import refuse
 from penstock.sql.relations import Relation, Source, by_name, inputs
+from penstock.sql.sliding import windows_of_tuple
+from penstock.sql.stages import KeepingAlgebra
 
-LOW_SUFFIX, HIGH_SUFFIX = "_low", "_high"
+BOUND_SUFFIXES = ("_low", "_high", "_n", "_certified")
+"""What the columns of an interval are called after: its ends, the effective number of tuples behind
+it, and whether it may be trusted."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +99,30 @@ def rewrite(
     ``one_to_one`` promises that no tuple of a join has more than one partner; intervals behind a
     join of streams are sound only then.
     """
-    tree = cql.expand(parse(query), {name: source.time for name, source in sources.items()})
+    return rewrite_tree(parse(query), sources, confidence=confidence, one_to_one=one_to_one)
+
+
+def rewrite_tree(
+    query: exp.Query,
+    sources: Mapping[str, Source],
+    *,
+    confidence: float | None = None,
+    one_to_one: bool = False,
+    over_parts: bool = False,
+) -> Rewritten:
+    """Rewrites a query that was parsed.
+
+    With ``over_parts`` it is made of sums where it can be, with the error of parts shed whole in
+    its intervals: it cannot be run before ``penstock.sql.partial`` has cut it.
+    """
+    tree = cql.expand(query, {name: source.time for name, source in sources.items()})
     used = refuse(tree, sources)
     plain = text(tree)
     order, limit = take_ending(tree)
-    made = _Rewriting(sources, confidence, one_to_one).of_query(tree.copy(), {}, top=True)
+    made = _Rewriting(sources, confidence, one_to_one, over_parts).of_query(
+        tree.copy(), {}, top=True
+    )
+    _check_names(made.columns)
     return Rewritten(
         plain=plain,
         sql=text(made.tree),
@@ -108,6 +134,18 @@ def rewrite(
         order=order,
         limit=limit,
     )
+
+
+def _check_names(columns: Sequence[Column]) -> None:
+    """Refuses a column that has the name of a part of another's interval."""
+    names = {column.name.lower() for column in columns}
+    for column in columns:
+        for suffix in BOUND_SUFFIXES if column.bounds else ():
+            if (column.name + suffix).lower() in names:
+                raise SqlError(
+                    f"{column.name + suffix}: the interval of {column.name} has a column of this "
+                    "name; give yours another one with AS"
+                )
 
 
 @dataclass
@@ -127,6 +165,7 @@ class _Rewriting:
     sources: Mapping[str, Source]
     confidence: float | None
     one_to_one: bool
+    over_parts: bool = False
 
     def of_query(self, tree: exp.Query, known: dict[str, _Made], *, top: bool = False) -> _Made:
         """Rewrites a query; ``known`` has the common tables around it."""
@@ -172,12 +211,14 @@ class _Rewriting:
         source = by_name(self.sources, item.name)
         item.set("this", exp.to_identifier(source.view, quoted=True))
         item.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+        if source.marked:
+            return Relation.derived(alias, estimates=False, sampled=True, paired=False)
         return Relation.stream(alias) if source.sampled else Relation.static(alias)
 
     # --- aggregates --------------------------------------------------------------------------
 
     def _aggregated(self, select: exp.Select, relations: Sequence[Relation], top: bool) -> _Made:
-        marked = reduce(Relation.joined, relations)
+        marked = reduce(Relation.joined, relations).divided(windows_of_tuple(select))
         condition = all_of(where_of(select), marked.shown)
         if len(relations) > 1:
             set_where(select, condition)
@@ -188,8 +229,8 @@ class _Rewriting:
         some = has_some(select, condition)
         marked = replace(marked, paired=marked.paired or multiplies(select))
         columns, items, extra = [], [], []
-        for item in select.expressions:
-            column, value, ends = self._item(item, marked, condition, some, top)
+        for number, item in enumerate(select.expressions):
+            column, value, ends = self._item(item, number, marked, condition, some, top)
             columns.append(column)
             items.append(value)
             extra += ends
@@ -211,6 +252,7 @@ class _Rewriting:
     def _item(
         self,
         item: exp.Expr,
+        number: int,
         marked: Relation,
         condition: exp.Expr | None,
         some: exp.Expr | None,
@@ -225,7 +267,7 @@ class _Rewriting:
         rewritten = exp.alias_(value, name, quoted=True)
         ends: list[exp.Expr] = []
         if top and self.confidence is not None and kind == "weighted":
-            ends = self._ends(name, body, marked, condition)
+            ends = self._ends(name, number, body, marked, condition)
         return Column(name, kind, bool(ends)), rewritten, ends
 
     def _kind(self, node: exp.Expr, marked: Relation) -> str:
@@ -236,11 +278,12 @@ class _Rewriting:
     def _ends(
         self,
         name: str,
+        number: int,
         body: exp.Expr,
         marked: Relation,
         condition: exp.Expr | None,
     ) -> list[exp.Expr]:
-        """Returns ``name_low`` and ``name_high``, where the column is one aggregate alone."""
+        """Returns the columns of an interval, where the column is one aggregate alone."""
         aggregate, own = unfiltered(body)
         if name_of(aggregate) is None:
             return []
@@ -253,12 +296,19 @@ class _Rewriting:
                 "partner, and so in one row; if so, say one_to_one: true"
             )
         assert self.confidence is not None
+        keeping = KeepingAlgebra(str(number))
+        if self.over_parts:
+            found = over_parts(keeping, found)
+        assert found.size is not None
         low, high = weighted.bounds(SQL, found, self.confidence)
         scope = all_of(condition, own)
-        return [
-            exp.alias_(filtered(end.node, scope), name + suffix, quoted=True)
-            for end, suffix in ((low, LOW_SUFFIX), (high, HIGH_SUFFIX))
-        ]
+        ends = [filtered(end.node, scope) for end in (low, high, found.size)]
+        shed = SQL.call("max", Formula(marked.weight)) > JUST_ABOVE_ONE
+        trusted = filtered(weighted.certified(SQL, found).node, scope)
+        ends.append(call("if", shed.node, trusted, exp.true()))
+        kept = (exp.alias_(filtered(body, scope), at) for at, body in keeping.kept.items())
+        named = zip(ends, BOUND_SUFFIXES, strict=True)
+        return [*kept, *(exp.alias_(end, name + suffix, quoted=True) for end, suffix in named)]
 
     def _weighed(self, tree: exp.Expr, marked: Relation, condition: exp.Expr | None) -> exp.Expr:
         """Returns an expression with its aggregates in their weighted forms."""
@@ -270,15 +320,20 @@ class _Rewriting:
             if marked.estimates or not marked.sampled:
                 value = streamable(found)
             else:
-                value = aggregates.estimate(found, marked.weight)[0].value.node
+                value = self._value(aggregates.estimate(found, marked.weight)[0]).node
             return enclosed(filtered(value, all_of(condition, own)))
 
         return tree.copy().transform(weigh)
 
+    def _value(self, found: aggregates.Estimate) -> Formula:
+        if self.over_parts and found.of_sums is not None:
+            return found.of_sums
+        return found.value
+
     # --- tuples --------------------------------------------------------------------------------
 
     def _tuples(self, select: exp.Select, relations: Sequence[Relation], top: bool) -> _Made:
-        marked = reduce(Relation.joined, relations)
+        marked = reduce(Relation.joined, relations).divided(windows_of_tuple(select))
         condition = all_of(where_of(select), marked.shown)
         stays = len(relations) > 1 or (top and marked.shown is None)
         if stays:
