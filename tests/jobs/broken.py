@@ -329,6 +329,27 @@ BROKEN = [
         spark=True,
     ),
     Broken(
+        "an arrival that is no column",
+        "    time: at",
+        "    arrival: ta\n    time: at",
+        ":15: sources.trips.arrival: no column 'ta' before the gate: there are at, route, fare",
+        spark=True,
+    ),
+    Broken(
+        "an arrival that is no timestamp",
+        "    time: at",
+        "    arrival: fare\n    time: at",
+        ":15: sources.trips.arrival: 'fare' is no timestamp; write an expression that is one, "
+        "such as timestamp_millis(x)",
+        spark=True,
+    ),
+    Broken(
+        "an arrival of a table",
+        "    time: at",
+        "    static: true\n    arrival: at\n    time: at",
+        ":11: sources.trips: 'arrival' is for streams; a table that is 'static' has none",
+    ),
+    Broken(
         "unknown generator",
         "generator: rides",
         "generator: ridez",

@@ -24,9 +24,10 @@ from penstock.jobs.check import check
 from penstock.jobs.inputs import _replay, identity
 from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.results import answer
-from penstock.jobs.start import RESULT_METRICS, _gated, open_site, start
+from penstock.jobs.start import _gated, open_site, start
 from penstock.sources.options import parse
 from penstock.sources.schedule import Schedule
+from penstock.spark.query import RESULT_METRICS
 from penstock.sql.rewrite import Rewritten
 from penstock.windows.concept import Concept
 from tests.jobs.broken import BROKEN, GOOD, Broken
@@ -67,6 +68,7 @@ sources:
     format: files
     path: events
     options: {type: json}
+    arrival: timestamp_seconds(seconds)
     columns: {at: timestamp_seconds(seconds), shape: "upper(kind)"}
     time: at
     watermark: 5s
@@ -97,6 +99,7 @@ def test_sources_of_every_kind(spark: SparkSession, tmp_path: Path) -> None:
         assert queries["shapes"].exception() is None
         (entry,) = [q for q in site.report().to_dict()["queries"] if q["id"] == "shapes"]
         assert (entry["arrived"], entry["admitted"]) == (1, 1)
+        assert entry["latency_ms"]["measured"]
     finally:
         site.stop()
 
@@ -292,7 +295,8 @@ def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
     assert told.keys() == {"queries", "site", "ledger_balanced", "watch"}
     (trips,) = told["queries"]
     assert trips.keys() == {
-        "id", "arrived", "admitted", "shed", "lost_in_guards", "sic", "latency_ms", "batches",
+        "id", "arrived", "admitted", "shed", "lost_in_guards", "lost_late",
+        "lost_in_windows", "sic", "sic_now", "gate_sic", "latency_ms", "batches",
         "backlog", "held_back_by", "let_in_per_second", "arriving_per_second",
         "would_shed", "would_latency_ms"
     }  # fmt: skip

@@ -125,7 +125,7 @@ def test_a_window_without_survivors_keeps_its_information(
     assert len(units) == 3
     admitted = spark.table("g_s").count()
     assert sum(row["_sic"] for row in units) == pytest.approx(0.001 * admitted)
-    assert sum(row["_meant"] for row in units) == pytest.approx(0.002 * admitted)
+    assert sum(row["_missing"] for row in units) == pytest.approx(0.001 * admitted)
     assert not any(row["_shown"] for row in units)
 
 

@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)?(?::-([^}]*))?\}")
 
 
 @dataclass
-class Place:
+class WrittenPlace:
     """Says where something stands in the file; lines count from 1.
 
     ``written`` is its text with the names of variables, not with what they hold.
@@ -40,7 +40,7 @@ class Document:
 
     name: str
     data: Any = None
-    places: dict[Path_, Place] = field(default_factory=dict)
+    places: dict[Path_, WrittenPlace] = field(default_factory=dict)
 
     def error(self, path: Path_, message: str, line: int | None = None) -> PenstockError:
         """Makes an error with file, line and key; ``line`` counts within the text at ``path``."""
@@ -49,11 +49,11 @@ class Document:
         key = dotted(path)
         return PenstockError(f"{self.name}:{number}: {key + ': ' if key else ''}{message}")
 
-    def place(self, path: Path_) -> Place:
+    def place(self, path: Path_) -> WrittenPlace:
         """Finds where something stands, or the nearest key above what is missing."""
         while path and path not in self.places:
             path = path[:-1]
-        return self.places.get(path, Place(1, 1))
+        return self.places.get(path, WrittenPlace(1, 1))
 
 
 def dotted(path: Path_) -> str:
@@ -103,7 +103,7 @@ class _Walk:
 
     def value(self, node: yaml.Node, path: Path_) -> Any:
         line = node.start_mark.line + 1
-        place = self.document.places.setdefault(path, Place(line, line))
+        place = self.document.places.setdefault(path, WrittenPlace(line, line))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -122,9 +122,9 @@ class _Walk:
                 raise self.document.error(path, "expected plain keys")
             line = key_node.start_mark.line + 1
             if key in found:
-                self.document.places[inner] = Place(line, line)
+                self.document.places[inner] = WrittenPlace(line, line)
                 raise self.document.error(inner, "this key is given twice")
-            self.document.places[inner] = Place(line, line)
+            self.document.places[inner] = WrittenPlace(line, line)
             found[key] = self.value(value_node, inner)
         return found
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
-from penstock.jobs.inputs import behind, identity, located, read, strata
+from penstock.jobs.inputs import arrival, behind, identity, located, read, strata
 from penstock.jobs.load import LoadedJob, view
 from penstock.jobs.results import answer
 from penstock.spark import arguments
@@ -56,7 +56,18 @@ def _source(spark: SparkSession, loaded: LoadedJob, name: str) -> DataFrame:
         raise loaded.document.error(place, told(error)) from None
     except ValueError as error:
         raise loaded.document.error(blamed, str(error)) from None
+    _arrival(loaded, name, stream)
     return stream
+
+
+def _arrival(loaded: LoadedJob, name: str, stream: DataFrame) -> None:
+    place = ("sources", name, "arrival")
+    try:
+        arrival(stream, loaded.job.sources[name])
+    except PySparkException as error:
+        raise loaded.document.error(place, told(error)) from None
+    except PenstockError as error:
+        raise loaded.document.error(place, str(error)) from None
 
 
 def _strata(loaded: LoadedJob, name: str, streams: Mapping[str, DataFrame]) -> None:

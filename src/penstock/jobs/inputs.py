@@ -100,6 +100,25 @@ def identity(stream: DataFrame, source: SourceEntry) -> list[str]:
     return list(source.id or IDENTITY_COLUMNS.get(source.format) or stream.columns)
 
 
+def arrival(stream: DataFrame, source: SourceEntry) -> str | Column | None:
+    """Finds what says when a tuple arrived; None where the job file leaves that to the gate.
+
+    The gate stands before ``columns``, so that these cannot be named here.
+    """
+    text, known = source.arrival, stream.columns
+    if text is None:
+        return None
+    if text.isidentifier() and text not in known:
+        raise PenstockError(f"no column {text!r} before the gate: there are {', '.join(known)}")
+    column = text if text in known else sf.expr(text)
+    if not isinstance(stream.select(column).schema[0].dataType, TimestampType):
+        raise PenstockError(
+            f"{text!r} is no timestamp; write an expression that is one, "
+            "such as timestamp_millis(x)"
+        )
+    return column
+
+
 def strata(stream: DataFrame, name: str, query: QueryEntry) -> list[str | Column]:
     """Finds what a query is stratified by: columns of the stream, or expressions over them.
 

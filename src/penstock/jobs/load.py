@@ -36,7 +36,11 @@ def load(path: Path, environment: Mapping[str, str] | None = None) -> LoadedJob:
     document = read(path, environment)
     if not isinstance(document.data, dict):
         raise document.error((), "expected keys such as 'sources' and 'queries'")
-    job = validate(document, JobFile)
+    return prepared(validate(document, JobFile), document)
+
+
+def prepared(job: JobFile, document: Document) -> LoadedJob:
+    """Rewrites the queries of a job whose parts were read from a document, or refuses it."""
     _check(job, document)
     return LoadedJob(job, document, {name: _rewritten(job, name, document) for name in job.queries})
 

@@ -47,7 +47,8 @@ def _are_names(value: Any) -> bool:
     )
 
 
-def _confidence(value: Any) -> float | None:
+def confidence_of(value: Any) -> float | None:
+    """Reads ``bounds``: true, false or a confidence."""
     if isinstance(value, bool):
         return USUAL_CONFIDENCE if value else None
     if isinstance(value, int | float) and 0 < value < 1:
@@ -95,6 +96,8 @@ class SourceEntry(JobFilePart):
     path: str | None = None
     time: str | None = None
     watermark: Lateness | None = None
+    arrival: str | None = None
+    """When a tuple arrived at the source: a column as it comes, or an SQL expression over them."""
     rate: Amount | None = None
     speed: Annotated[float, Field(gt=0)] | None = None
     loop: bool | None = None
@@ -109,6 +112,8 @@ class SourceEntry(JobFilePart):
     options: dict[str, Option] = {}
     static: bool = False
     """Whether this is a table to join with, which is read once and not gated."""
+    comes_and_goes: bool = False
+    """Whether the source may have nothing to send, so that its silence is no loss."""
 
     @model_validator(mode="after")
     def _consistent(self) -> "SourceEntry":
@@ -122,6 +127,8 @@ class SourceEntry(JobFilePart):
             raise ValueError("'watermark' needs 'time', the event-time column")
         if self.static and self.format in ("replay", "rate"):
             raise ValueError(f"format: {self.format} is a stream; 'static' is for tables")
+        if self.static and self.arrival is not None:
+            raise ValueError("'arrival' is for streams; a table that is 'static' has none")
         return self
 
     @property
@@ -182,7 +189,7 @@ class QueryEntry(JobFilePart):
     weight: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     floor: Share = 0.0
     ceiling: Share | None = None
-    bounds: Annotated[float | None, BeforeValidator(_confidence)] = None
+    bounds: Annotated[float | None, BeforeValidator(confidence_of)] = None
     """The confidence of the intervals around estimates; ``true`` is 95 %."""
     concept: ConceptEntry | None = None
     """Given where the strata are groups of the query's windows and no group may disappear."""

@@ -10,48 +10,39 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegralType, StructField, StructType
 
-from penstock.sql.relations import MARKS, MEANT, SHOWN, SIC, WEIGHT
-from penstock.sql.rewrite import HIGH_SUFFIX, LOW_SUFFIX, Rewritten
+from penstock.estimates import completeness
+from penstock.spark.weighted_columns import SPARK
+from penstock.sql.relations import MARKS, MISSING, SHOWN, SIC, WEIGHT
+from penstock.sql.rewrite import BOUND_SUFFIXES, Rewritten
 
 
 def answer(
-    spark: SparkSession, query: Rewritten, plain: StructType, observed: str | None = None
+    spark: SparkSession,
+    query: Rewritten,
+    plain: StructType,
+    observed: str | None = None,
+    came: str | None = None,
 ) -> DataFrame:
     """Runs the rewritten query over its views; ``plain`` is the schema that it has without weights.
 
     ``observed`` names the metrics that tell a batch's result SIC, empty units included: the
     information that came (``sic``), the information that was meant to come (``meant``), the
-    number of units, and the number of units that are not shown.
+    number of units, and the number of units that are not shown. ``came`` names a further column
+    with the SIC that reached a row, which tells better than ``_sic`` where two runs of a query are
+    compared: what never came is missing from it.
     """
-    shown = zip(query.columns, plain, strict=False)  # a star is no column, and has no bounds
-    ends = [
-        field.name + end
-        for column, field in shown
-        if column.bounds
-        for end in (LOW_SUFFIX, HIGH_SUFFIX)
-    ]
-    kinds = dict(enumerate(column.kind for column in query.columns))
-    places = [f"_{number}" for number in range(len(plain.fields))]
-    named = [*places, *(f"_{end}" for end in ends), *MARKS]
-    whole = spark.sql(query.sql)
-    frame = whole.toDF(*(f"_part_{i}" for i in range(query.atoms)), *named).select(
-        *(f"`{name}`" for name in named)
-    )
+    frame = _marked(spark, query, plain)
     if observed is not None:
         frame = frame.observe(
             observed,
             sf.sum(SIC).alias("sic"),
-            sf.sum(MEANT).alias("meant"),
+            sf.sum(sf.col(SIC) + sf.col(MISSING)).alias("meant"),
             sf.count(sf.lit(1)).alias("units"),
             sf.count_if(~sf.col(SHOWN)).alias("hidden"),
         )
+    extra = [] if came is None else [sf.col(SIC).alias(came)]
     frame = frame.where(SHOWN).select(
-        *(
-            _as_plain(sf.col(place), field, kinds.get(number, "plain"))
-            for number, (place, field) in enumerate(zip(places, plain, strict=True))
-        ),
-        *_quality(query),
-        *(sf.col(f"`_{end}`").alias(end) for end in ends),
+        *_shown(query, plain), *_quality(query), *_ends(query, plain), *extra
     )
     if query.order:
         names = {
@@ -61,10 +52,43 @@ def answer(
     return frame if query.limit is None else frame.limit(query.limit)
 
 
+def derived_rows(spark: SparkSession, query: Rewritten, plain: StructType) -> DataFrame:
+    """Runs a rewritten query for somebody who goes on with its rows: hidden ones and all marks."""
+    marked = _marked(spark, query, plain)
+    return marked.select(*_shown(query, plain), *_ends(query, plain), *MARKS)
+
+
+def _marked(spark: SparkSession, query: Rewritten, plain: StructType) -> DataFrame:
+    """Returns the columns by their places, those of intervals, and the marks."""
+    ends = [f"_{end}" for end in _names_of_ends(query, plain)]
+    named = [*(f"_{number}" for number in range(len(plain.fields))), *ends, *MARKS]
+    whole = spark.sql(query.sql)
+    return whole.toDF(*(f"_part_{i}" for i in range(query.atoms)), *named).select(
+        *(f"`{name}`" for name in named)
+    )
+
+
+def _names_of_ends(query: Rewritten, plain: StructType) -> list[str]:
+    shown = zip(query.columns, plain, strict=False)  # a star is no column, and has no bounds
+    return [field.name + end for column, field in shown if column.bounds for end in BOUND_SUFFIXES]
+
+
+def _shown(query: Rewritten, plain: StructType) -> list[Column]:
+    kinds = dict(enumerate(column.kind for column in query.columns))
+    return [
+        _as_plain(sf.col(f"_{number}"), field, kinds.get(number, "plain"))
+        for number, field in enumerate(plain)
+    ]
+
+
+def _ends(query: Rewritten, plain: StructType) -> list[Column]:
+    return [sf.col(f"`_{end}`").alias(end) for end in _names_of_ends(query, plain)]
+
+
 def _quality(query: Rewritten) -> list[Column]:
-    """Says how complete an aggregate is, or what a tuple is worth and how many it stands for."""
+    """Estimates how complete an aggregate is; says what a tuple is worth, and stands for."""
     if query.aggregated:
-        return [sf.try_divide(SIC, MEANT).alias(SIC)]
+        return [completeness(SPARK, sf.col(SIC), sf.col(MISSING)).alias(SIC)]
     return [sf.col(SIC), sf.col(WEIGHT)]
 
 

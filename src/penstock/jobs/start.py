@@ -10,13 +10,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.core.settings import QueryTerms
-from penstock.jobs.inputs import behind, identity, located, read, strata
+from penstock.jobs.inputs import arrival, behind, identity, located, read, strata
 from penstock.jobs.load import LoadedJob, view
 from penstock.jobs.results import answer
+from penstock.spark.query import RESULT_METRICS
 from penstock.spark.site import Site
 
-RESULT_METRICS = "penstock_result"
-"""The name under which a batch's progress tells the SIC of its results, empty ones included."""
 LONGEST_WAIT_FOR_SOURCES_SECONDS = 15.0
 """How long the start of one query may delay the start of the next."""
 POLL_SECONDS = 0.05
@@ -111,6 +110,8 @@ def _gated(spark: SparkSession, loaded: LoadedJob, site: Site, query: str, name:
             source=name,
             strata=strata(stream, name, loaded.job.queries[query]),
             id=identity(stream, source),
+            arrival=arrival(stream, source),
             concept=None if windows is None else windows.concept(),
+            comes_and_goes=source.comes_and_goes,
         )
     behind(stream, source).createOrReplaceTempView(f"`{view(query, name)}`")
