@@ -39,7 +39,17 @@ COMMANDS = {
         "an overloaded stream through one job, without and with Penstock",
     ),
     "run": Listed("penstock.cli.run_command", "runs a job file until it is stopped, and reports"),
-    "check": Listed("penstock.cli.check_command", "says what is wrong with a job file"),
+    "check": Listed(
+        "penstock.cli.check_command", "says what is wrong with a job, a site or a federated query"
+    ),
+    "up": Listed("penstock.cli.up_command", "a federation for trying out, on this machine"),
+    "site": Listed("penstock.cli.site_command", "a site of a federation"),
+    "oracle": Listed("penstock.cli.oracle_command", "the registry of a federation's sites"),
+    "submit": Listed("penstock.cli.submit_command", "has a federation run a query"),
+    "list": Listed("penstock.cli.list_command", "the sites and queries of a federation"),
+    "top": Listed("penstock.cli.top_command", "the same, redrawn while you watch"),
+    "stop": Listed("penstock.cli.stop_command", "stops a query of a federation"),
+    "move": Listed("penstock.cli.move_command", "moves a fragment of a query to another site"),
     "bench": Listed(
         "penstock.lab.bench_command", "measures the gate on this machine, on real Spark"
     ),
@@ -100,3 +110,7 @@ def _parser(name: str | None, command: Command | None) -> argparse.ArgumentParse
         if listed == name and command is not None:
             command.configure(own)
     return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""What the oracle knows: the sites that it has heard of, and what they said (DISSP, chapter 4).
+
+It has no clock, no file and no network: every method is told the time, in seconds since 1970.
+Nothing depends on it but deployments and whoever looks.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from penstock.core.fairness import jain
+from penstock.federation.messages import (
+    Heartbeat,
+    QueryStatus,
+    RankedSite,
+    RankingAnswer,
+    SiteStatistics,
+)
+from penstock.federation.oracle_messages import (
+    Event,
+    EventKind,
+    ListedQuery,
+    ListedSite,
+    QueriesAnswer,
+)
+from penstock.federation.query_file import Ranking
+from penstock.federation.refusals import Reason, RefusedError
+
+SILENT_AFTER_INTERVALS = 3
+FORGOTTEN_AFTER_SECONDS = 86_400.0
+"""Of silence; then a site is not listed any more."""
+MOST_SITES = 1000
+
+
+@dataclass
+class _Known:
+    beat: Heartbeat
+    heard: float
+    silent: bool = False
+
+    def silent_from(self) -> float:
+        return self.heard + SILENT_AFTER_INTERVALS * self.beat.interval
+
+
+class Oracle:
+    """Remembers the last heartbeat of each site, and ranks sites by it."""
+
+    def __init__(self) -> None:
+        self._sites: dict[str, _Known] = {}
+        self._turn = 0
+        self._lock = Lock()
+
+    def hear(self, beat: Heartbeat, now: float) -> list[Event]:
+        """Takes a heartbeat, and answers what is new in it."""
+        with self._lock:
+            events = self._find_silent(now)
+            before = self._sites.get(beat.site)
+            if before is None and len(self._sites) >= MOST_SITES:
+                raise RefusedError(Reason.NO_ROOM, f"knows {MOST_SITES} sites already")
+            self._sites[beat.site] = _Known(beat, now)
+            return [*events, *_news(before, beat, now)]
+
+    def find_silent(self, now: float) -> list[Event]:
+        """Answers which sites have fallen silent since it was last asked."""
+        with self._lock:
+            return self._find_silent(now)
+
+    def sites(self, now: float) -> list[ListedSite]:
+        """Lists all sites by name, those that are silent too."""
+        with self._lock:
+            known = sorted(self._sites.items())
+        return [
+            ListedSite(
+                site=name,
+                address=site.beat.address,
+                silent=now > site.silent_from(),
+                age=max(0.0, now - site.heard),
+                interval=site.beat.interval,
+                statistics=site.beat.statistics,
+                sources=site.beat.sources,
+                fragments=site.beat.fragments,
+            )
+            for name, site in known
+        ]
+
+    def ranking(self, by: Ranking, now: float) -> RankingAnswer:
+        """Lists the sites that are not silent, the best place for a fragment first."""
+        alive = [_as_ranked(site) for site in self.sites(now) if not site.silent]
+        with self._lock:
+            self._turn += by == "round-robin"
+            turn = self._turn - 1
+        return RankingAnswer(by=by, sites=ranked(alive, by, turn))
+
+    def queries(self, now: float) -> QueriesAnswer:
+        """Lists the queries of all sites, the poorest first, and says how fairly they fare."""
+        with self._lock:
+            known = list(self._sites.values())
+        best: dict[str, ListedQuery] = {}
+        for query in (query for site in known for query in _queries(site, now)):
+            other = best.get(query.query)
+            if other is None or _standing(query) > _standing(other):
+                best[query.query] = query
+        listed = sorted(
+            best.values(), key=lambda query: (_missing(query), _sic(query), query.query)
+        )
+        fresh = [_sic(query) for query in listed if not _missing(query)]
+        return QueriesAnswer(
+            queries=listed,
+            jain=min(1.0, jain(fresh)) if fresh else None,
+            mean_sic=sum(fresh) / len(fresh) if fresh else None,
+        )
+
+    def _find_silent(self, now: float) -> list[Event]:
+        found: list[Event] = []
+        for name, site in list(self._sites.items()):
+            if not site.silent and now > site.silent_from():
+                site.silent = True
+                found.append(_event("site-silent", site.silent_from(), name, "is silent"))
+            if now > site.heard + FORGOTTEN_AFTER_SECONDS:
+                del self._sites[name]
+        return found
+
+
+def load(statistics: SiteStatistics) -> float:
+    """Says how much a site is asked to do for each unit that it can do; above 1 it sheds.
+
+    Its utilisation alone would not tell a site that is full from one that has to shed half.
+
+    >>> load(SiteStatistics(utilisation=0.9, throughput=100, dropped=100))
+    1.8
+    """
+    if not statistics.dropped:
+        return statistics.utilisation
+    if not statistics.throughput:
+        return float("inf")
+    return statistics.utilisation * (1 + statistics.dropped / statistics.throughput)
+
+
+def ranked(sites: Sequence[RankedSite], by: Ranking, turn: int = 0) -> list[RankedSite]:
+    """Answers the sites with the best first; round-robin begins with another one each turn."""
+    if by == "round-robin":
+        first = turn % max(1, len(sites))
+        return [*sites[first:], *sites[:first]]
+    if by == "least-loaded":
+        return sorted(
+            sites, key=lambda site: (load(site.statistics), site.statistics.fragments_running)
+        )
+    return sorted(sites, key=lambda site: (-_average_sic(site), load(site.statistics)))
+
+
+def _news(before: _Known | None, beat: Heartbeat, now: float) -> Iterator[Event]:
+    """Answers what a heartbeat says that the one before did not."""
+    name = beat.site
+    if before is None:
+        yield _event("site-appeared", now, name, f"appeared at {beat.address}")
+    elif before.silent:
+        yield _event("site-back", now, name, f"is back after {now - before.heard:.0f} s")
+    shed, shed_before = beat.statistics.dropped, before.beat.statistics.dropped if before else 0
+    if shed and not shed_before:
+        yield _event("overload-began", now, name, f"sheds {shed:.0f} tuples a second")
+    if shed_before and not shed:
+        yield _event("overload-ended", now, name, "sheds nothing any more")
+    runs, ran = _names(beat.queries), _names(before.beat.queries if before else ())
+    for query in sorted(runs - ran):
+        yield _event("query-appeared", now, name, f"has the root of {query}", query)
+    for query in sorted(ran - runs):
+        yield _event("query-gone", now, name, f"has the root of {query} no more", query)
+
+
+def _names(queries: Iterable[QueryStatus]) -> set[str]:
+    return {query.query for query in queries}
+
+
+def _event(kind: EventKind, at: float, site: str, text: str, query: str = "") -> Event:
+    return Event(at=at, kind=kind, site=site, query=query, text=f"{site} {text}")
+
+
+def _as_ranked(site: ListedSite) -> RankedSite:
+    return RankedSite(
+        site=site.site,
+        address=site.address,
+        statistics=site.statistics,
+        sources=site.sources,
+        age=site.age,
+    )
+
+
+def _average_sic(site: RankedSite) -> float:
+    """Takes a site without queries for a perfect one: nobody is short of anything there."""
+    told = site.statistics.average_sic
+    return 1.0 if told is None else told
+
+
+def _queries(site: _Known, now: float) -> Iterator[ListedQuery]:
+    for status in site.beat.queries:
+        yield ListedQuery(
+            **status.model_dump(),
+            site=site.beat.site,
+            silent=now > site.silent_from(),
+            age=max(0.0, now - site.heard),
+        )
+
+
+def _sic(query: ListedQuery) -> float:
+    """The SIC of now, where it is known, and else the mean over time."""
+    told = query.sic if query.sic_now is None else query.sic_now
+    return 0.0 if told is None else told
+
+
+def _missing(query: ListedQuery) -> bool:
+    return query.silent or (query.sic is None and query.sic_now is None)
+
+
+def _standing(query: ListedQuery) -> tuple[bool, float]:
+    """Orders what replicas of a root say: fresh news first, then the better result."""
+    return not _missing(query), _sic(query)

@@ -1,0 +1,106 @@
+"""The server of the oracle: hears sites, and tells what it knows."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Query
+
+from penstock.federation.access import LOCAL_CALLER, Access
+from penstock.federation.api import body_of, caller_of, make_api, takes
+from penstock.federation.checked_app import CheckedApp
+from penstock.federation.history import MOST_ROWS_ANSWERED, History
+from penstock.federation.messages import Heartbeat, RankingAnswer
+from penstock.federation.oracle import Oracle
+from penstock.federation.oracle_messages import (
+    EventsAnswer,
+    HistoryAnswer,
+    ListedSite,
+    QueriesAnswer,
+)
+from penstock.federation.query_file import Name, Ranking
+from penstock.federation.refusals import Reason, RefusedError
+from penstock.federation.sequences import Sequences
+
+BODY_LIMITS_BYTES = {"/sites": 1_000_000}
+SECONDS_BETWEEN_LOOKS = 0.5
+"""How often the oracle looks which sites have fallen silent."""
+
+Since = Annotated[float, Query(ge=0, allow_inf_nan=False)]
+Most = Annotated[int, Query(ge=1, le=MOST_ROWS_ANSWERED)]
+
+
+def oracle_app(oracle: Oracle, history: History, access: Access) -> CheckedApp:
+    """Makes the application that an oracle serves."""
+
+    @asynccontextmanager
+    async def looking(_: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(_look_for_silence(oracle, history))
+        yield
+        task.cancel()
+
+    app = make_api("Penstock oracle", access, (Heartbeat,), looking)
+    _hear(app, oracle, history)
+    _tell(app, oracle)
+    _remember(app, history)
+    return CheckedApp(app, access, BODY_LIMITS_BYTES)
+
+
+async def _look_for_silence(oracle: Oracle, history: History) -> None:
+    while True:
+        now = time.time()
+        history.note_events(oracle.find_silent(now), now)
+        await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _hear(app: FastAPI, oracle: Oracle, history: History) -> None:
+    sequences = Sequences()
+
+    @app.post("/sites", openapi_extra=takes(Heartbeat))
+    def hear(
+        beat: Annotated[Heartbeat, Depends(body_of(Heartbeat))],
+        caller: Annotated[str, Depends(caller_of)],
+    ) -> dict[str, bool]:
+        """Takes a site's heartbeat, which has the figures of the thesis' statistics manager."""
+        if caller not in (LOCAL_CALLER, beat.site):
+            raise RefusedError(Reason.FORBIDDEN, f"{caller!r} may not speak for {beat.site!r}")
+        now = time.time()
+        with sequences.next(beat.site, beat.seq, now):
+            history.note(beat, oracle.hear(beat, now), now)
+        return {"ok": True}
+
+
+def _tell(app: FastAPI, oracle: Oracle) -> None:
+    @app.get("/sites")
+    def sites() -> list[ListedSite]:
+        """Lists all sites with their last heartbeat, those that are silent too."""
+        return oracle.sites(time.time())
+
+    @app.get("/ranking")
+    def ranking(by: Ranking = "least-loaded") -> RankingAnswer:
+        """Lists the sites that live, the best place for a fragment first."""
+        return oracle.ranking(by, time.time())
+
+    @app.get("/queries")
+    def queries() -> QueriesAnswer:
+        """Lists the queries, the poorest first, with Jain's index and the mean SIC."""
+        return oracle.queries(time.time())
+
+
+def _remember(app: FastAPI, history: History) -> None:
+    @app.get("/history")
+    def moments(
+        query: Name | None = None,
+        site: Name | None = None,
+        since: Since = 0.0,
+        most: Most = MOST_ROWS_ANSWERED,
+    ) -> HistoryAnswer:
+        """Tells what sites and queries were like since a time, in seconds since 1970."""
+        return history.moments(query, site, since, most)
+
+    @app.get("/events")
+    def events(since: Since = 0.0, most: Most = MOST_ROWS_ANSWERED) -> EventsAnswer:
+        """Tells what has happened since a time, in seconds since 1970."""
+        return EventsAnswer(events=history.events(since, most))
