@@ -30,8 +30,8 @@ from penstock.lab.las.dearest_first import (
     LOWEST_LIMIT_IN_THRESHOLDS,
     TUPLES_PER_REQUEST,
 )
-from penstock.lab.las.messages import Matrices, Message, Reply, Request
 from penstock.lab.las.operator import OperatorPhase, snapshot_error
+from penstock.lab.las.protocol_messages import Matrices, Message, Reply, Request
 from penstock.lab.las.streams import Setting, association, popularity, runs
 from tests.reference.las_simulation import exact_costs, simulate
 

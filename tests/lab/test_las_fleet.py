@@ -29,7 +29,7 @@ from penstock.lab.las.fleet import (
     simulate_fleet,
 )
 from penstock.lab.las.fleet_learning import DearestFirstFleet, LoadAwareFleet, warmed
-from penstock.lab.las.messages import Message, Reply
+from penstock.lab.las.protocol_messages import Message, Reply
 from penstock.lab.las.streams import ParallelRuns, Setting, StreamPhase, runs, seven_phases
 from tests.reference.las_simulation import exact_costs, simulate
 

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.lab.las.messages import Message
 from penstock.lab.las.operator import Operator
+from penstock.lab.las.protocol_messages import Message
 from penstock.lab.las.shedder import TupleShedder
 from penstock.lab.las.streams import ParallelRuns, StreamPhase
 

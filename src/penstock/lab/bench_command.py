@@ -16,8 +16,11 @@ DESCRIPTION = (
     "guard-fair, guard-overhead. Rates follow from what this machine can do; each line under "
     "'holds' says whether a promise held; if one does not, the exit code is 1. On Kafka, from a "
     "cold JVM, and only where named: field-start, field-neighbour, field-limits, field-kill, "
-    "field-outage, field-fair, field-idle, field-watch, field-rivals, and field-five."
+    "field-outage, field-fair, field-idle, field-watch, field-rivals, and field-five. On sites of "
+    "their own: federation (figure 4 of THEMIS) and "
+    "federation-kill."
 )
+FEDERATION = "federation"
 LENGTH_SECONDS = 90.0
 EXAMPLE = "example: penstock bench latency burst --json results/"
 
@@ -34,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the benchmarks that are named, or all of them."""
-    field = [name for name in options.names if name.startswith("field-")]
+    field = [name for name in options.names if name.startswith(("field-", FEDERATION))]
     others = [name for name in options.names if name not in field]
     good = [_run_field(field, options)] if field else []
     good += [_run_others(others, options)] if others or not field else []

@@ -55,5 +55,5 @@ def _millis(stream: WindowedStream, buffer: Buffer, way: str) -> float:
     processor = WindowProcessor(
         middle, shedder(way, KEPT_SHARE), length, length, None, columns, ("middle",)
     )
-    result = processor.process(buffer, stream.length)
+    result = processor.process(buffer, stream.length).rows
     return float(result["millis"].iloc[0]) if len(result) else 0.0

@@ -28,7 +28,8 @@ def run(stand: Stand, options: FieldOptions) -> dict[str, Any]:
 
 def _one(stand: Stand, load: int, options: FieldOptions) -> dict[str, Any]:
     seconds = options.seconds or SECONDS
-    down, topic = min(DOWN_SECONDS, seconds), stand.topic()
+    down = DOWN_SECONDS if options.seconds is None else min(DOWN_SECONDS, seconds)
+    topic = stand.topic()
     kept = {"site": stand.place(), "checkpoint": stand.place()}
     say(f"killed after {seconds:.0f} s, restarted after {down:.0f} s")
     with stand.feed(topic, (0.0, RATE)) as feed:

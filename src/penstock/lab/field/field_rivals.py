@@ -60,8 +60,9 @@ def _rival(stand: Stand, load: int, options: FieldOptions, **rival: Any) -> dict
     with stand.feed(topic, (0.0, RATE)) as feed:
         with stand.job(topic, load=load, starting="earliest", **kept, **rival) as job:
             start = job.wait_for_start()
-            job.wait_for_batches(3)
+            job.wait_for_batches(1)
             job.wait(max(start + seconds - time.time(), 0.0))
+            ended = time.time()
             job.stop()
             run = stand.run_of(job)
         feed.end()
@@ -71,6 +72,7 @@ def _rival(stand: Stand, load: int, options: FieldOptions, **rival: Any) -> dict
     truth = results(stand, topic, "plain", limit=None)
     return {
         "p95": run.p95(settling),
+        "newest_result_is_old": ended - max(batch.newest for batch in run.batches),
         "answered": sum(batch.admitted for batch in late) / max(arrived, 1),
         **_errors(sink, truth, rival),
     }

@@ -1,4 +1,4 @@
-"""``penstock bench field-…``: Penstock on Kafka, from a cold JVM, with neighbours."""
+"""``penstock bench field-…`` and ``federation``: on Kafka, from cold JVMs, with neighbours."""
 
 import sys
 import time
@@ -16,7 +16,9 @@ from penstock.lab.field import (
     idle_cost,
     neighbours,
     read_limits,
+    site_killed,
     started_cold,
+    two_sites,
     watched,
 )
 from penstock.lab.field.stand import FieldOptions, Stand, stand
@@ -36,6 +38,8 @@ ON_KAFKA: dict[str, Bench] = {
 }
 WITHOUT_KAFKA: dict[str, Callable[[FieldOptions], dict[str, Any]]] = {
     "field-five": five_queries.run,
+    "federation": two_sites.run,
+    "federation-kill": site_killed.run,
 }
 FIELD_BENCHES = (*ON_KAFKA, *WITHOUT_KAFKA)
 

@@ -1,5 +1,6 @@
 """Writes a directory of Parquet files at a rate, as a source whose reading can be limited."""
 
+import os
 import threading
 import time
 from importlib import import_module
@@ -54,6 +55,7 @@ class FileWriter:
         )
         hidden = self._folder / f".{self.written:012d}.parquet"
         pq.write_table(table, hidden)
+        os.utime(hidden, (moment, moment))
         hidden.rename(self._folder / f"{self.written:012d}.parquet")
         self.written += self._rows
 

@@ -18,6 +18,7 @@ SETTLING = 60.0
 CORE_TAKEN = 20.0
 AFTERWARDS = 30.0
 RECOVERY = 5.0
+HEAVY_RATE, HEAVY_OVERLOAD = 100_000.0, 6.0
 HEAVY_SECONDS = 120.0
 HEAVY_SETTLING = 40.0
 CASES = ("core", "producer")
@@ -85,11 +86,11 @@ def _core(stand: Stand, options: FieldOptions) -> dict[str, Any]:
 
 
 def _producer(stand: Stand, options: FieldOptions) -> dict[str, Any]:
-    load = 20 if options.short else stand.load_for(100_000 / 3)
+    load = 20 if options.short else stand.load_for(HEAVY_RATE / HEAVY_OVERLOAD)
     seconds = HEAVY_SECONDS if options.seconds is None else options.seconds
     settling, topic = min(HEAVY_SETTLING, seconds / 3), stand.topic()
     say(f"beside a producer of 100,000/s ({settling + seconds:.0f} s)")
-    with stand.feed(topic, (0.0, 100_000.0)) as feed, stand.job(topic, load=load) as job:
+    with stand.feed(topic, (0.0, HEAVY_RATE)) as feed, stand.job(topic, load=load) as job:
         start = job.wait_for_start()
         job.wait_for_batches(2)
         job.wait(max(start + settling + seconds - time.time(), 0.0))
@@ -101,6 +102,7 @@ def _producer(stand: Stand, options: FieldOptions) -> dict[str, Any]:
         "worst": run.worst(settling) / TARGET_SECONDS,
         "varies": varies(run, settling),
         "kept": kept(run, settling),
+        "load": load,
         "producer": producer,
         "batches": run.as_json(),
     }

@@ -43,8 +43,8 @@ import numpy as np
 from penstock.guard.admission import AIMED_SHARE_OF_THRESHOLD
 from penstock.guard.guard_plan import TUPLES_BEHIND_FACTOR
 from penstock.guard.sketch import Sketch
-from penstock.lab.las.messages import Matrices, Message, Request
 from penstock.lab.las.operator import Operator
+from penstock.lab.las.protocol_messages import Matrices, Message, Request
 from penstock.lab.las.ranges import at_least
 from penstock.lab.las.shedder import correction
 

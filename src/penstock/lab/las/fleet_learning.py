@@ -14,8 +14,8 @@ from penstock.guard.guard_plan import TUPLES_BEHIND_FACTOR
 from penstock.guard.sketch import Sketch
 from penstock.lab.las import dearest_first as df
 from penstock.lab.las.fleet import ForesightFleet
-from penstock.lab.las.messages import Matrices
 from penstock.lab.las.operator import Operator
+from penstock.lab.las.protocol_messages import Matrices
 from penstock.lab.las.streams import Items, ParallelRuns, StreamPhase
 
 WINDOW_TUPLES = 1024

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock.core.types import Floats
 from penstock.guard.sketch import Sketch
-from penstock.lab.las.messages import Matrices, Message, Reply, Request
+from penstock.lab.las.protocol_messages import Matrices, Message, Reply, Request
 from penstock.lab.las.ranges import at_least
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.lab.las.checks import Check
-from penstock.lab.las.messages import Message, Request
+from penstock.lab.las.protocol_messages import Message, Request
 from penstock.lab.las.ranges import at_least
 from penstock.lab.las.shedder import Foresight
 

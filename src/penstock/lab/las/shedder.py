@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.guard.sketch import Sketch
 from penstock.lab.las.checks import Check
-from penstock.lab.las.messages import Matrices, Message, Request
+from penstock.lab.las.protocol_messages import Matrices, Message, Request
 from penstock.lab.las.ranges import at_least
 
 
