@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock import replay
+from tests.cli.test_up import COMMAND
 from tests.spark.support import wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -30,7 +32,8 @@ LONGEST_RUN_SECONDS = 420
 
 WHAT_THE_TUTORIAL_SAYS = """
 told = report["means"]
-assert plain.recentProgress[-1].batchDuration > 1500, "the plain job keeps up"
+took = [batch.batchDuration for batch in plain.recentProgress]  # none has ended: slower still
+assert not took or took[-1] > 1500, "the plain job keeps up"
 assert told.shed > 0 and 0 < told.sic < 1, told
 assert told.arrived == told.admitted + told.shed and report.ledger_balanced, report
 assert shared["alarms"] > shared["means"], shared
@@ -125,6 +128,24 @@ def test_the_commands_of_the_tutorial_run_and_the_ledger_survives(tmp_path: Path
     assert report["ledger_balanced"]
     assert report["queries"][0]["arrived"] > 0
     assert (tmp_path / "state" / "site" / "ledger.jsonl").read_text().count("\n") > 1
+
+
+@pytest.mark.spark
+@pytest.mark.alone
+@pytest.mark.timeout(2 * LONGEST_RUN_SECONDS + 30)
+def test_the_commands_about_federations_run_and_leave_nothing_behind(tmp_path: Path) -> None:
+    for file in (ROOT / "examples" / "federation").glob("*.yaml"):
+        shutil.copy(file, tmp_path)
+    tried_out, by_hand = blocks(ROOT / "docs" / "federation.md", "sh")
+    assert tried_out.strip() == COMMAND  # which test_up runs
+    said = run(["bash", "-e", "-c", by_hand], tmp_path)
+    assert "root: at oslo; merges what it hears; hears rome, oslo, kyoto" in said
+    places = re.findall(
+        r"^avg-all runs: rome at rome, oslo at oslo, kyoto at kyoto, (.*)$", said, re.M
+    )
+    assert places == ["root at oslo", "root at kyoto"]
+    assert re.search(r"^avg-all is stopped: .*root@avg-all$", said, re.M)
+    assert "ended" in (tmp_path / "rome.log").read_text()
 
 
 def test_the_python_of_the_simulator_runs(
