@@ -39,6 +39,10 @@ MOST_EXPLORE_RATE = 0.05
 """No stratum is sampled at a higher rate only to learn about it."""
 LEAST_EXPLORE_SHARE = 0.05
 """Where even reading is too much, this share of the exploration is still done."""
+UNCOUNTED_TUPLES = 100_000
+"""A source of which nothing was counted yet is taken to send so many an interval, if its offsets do
+not tell. Stamped with 1 each, or with what partial results beside them are worth, the tuples of its
+first batch would outweigh all others of an STW by thousands of times."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ class Controller:
             rates=rates,
             sic=standing.tuple_sic,
             default_rate=1.0 if (rates >= 1.0).all() else min(known, 1.0),
-            default_sic=float(standing.tuple_sic.mean()),
+            default_sic=self._worth_of_uncounted(self._waiting(state, report.starting)),
         ).short(windows.queries)
 
     def _blind_plan(self, state: State, starting: Upcoming | None) -> Plan:
@@ -147,8 +151,8 @@ class Controller:
         if starting is None:
             return Plan(state.version + 1)
         stream = state.streams.get(starting.stream) or self._new_stream()
-        waiting = self._capacity.expected(starting.stream, stream, starting)
-        worth = 1.0 / max(waiting * self.settings.stw_seconds / self.settings.interval, 1.0)
+        waiting = self._waiting(state, starting)
+        worth = self._worth_of_uncounted(waiting)
         cost = stream.clock.admitting * stream.mean_weight * waiting
         spare = self._capacity.spare(starting.stream, stream, waiting, starting)
         rate = 1.0 if cost <= spare else spare / cost
@@ -156,6 +160,21 @@ class Controller:
             budget = self.settings.budget_of(starting.stream)
             rate = min(rate, budget / FIRST_TUPLE_SECONDS / starting.arrived)
         return Plan(state.version + 1, default_rate=rate, default_sic=worth)
+
+    def _waiting(self, state: State, starting: Upcoming | None) -> float:
+        """Answers how many tuples wait for a stream; 0 where nobody knows."""
+        if starting is None:
+            return 0.0
+        stream = state.streams.get(starting.stream) or self._new_stream()
+        return self._capacity.expected(starting.stream, stream, starting)
+
+    def _worth_of_uncounted(self, waiting: float) -> float:
+        """Answers the SIC of a tuple of a source that is not in the account yet.
+
+        What waits is then worth an interval of its source at most (THEMIS, equation 1).
+        """
+        intervals = self.settings.stw_seconds / self.settings.interval
+        return 1.0 / (intervals * (waiting if waiting >= 1.0 else UNCOUNTED_TUPLES))
 
     @property
     def _capacity(self) -> Capacity:

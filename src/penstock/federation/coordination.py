@@ -7,6 +7,7 @@ together, since what they share is the sites that they speak to. There is no clo
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.federation.ids import fragment_id
@@ -14,6 +15,7 @@ from penstock.federation.messages import FragmentOrder, FragmentStatus, Place, S
 from penstock.federation.sequences import Numbering
 
 INTERVALS_BETWEEN_LOOKS = 5
+NO_AGES: Mapping[str, float] = MappingProxyType({})
 RUNNING = "running"
 """The state of a fragment that needs nothing; one that has failed is as good as missing."""
 LONGEST_BACK_OFF_INTERVALS = 16
@@ -71,10 +73,24 @@ class Coordination:
     """By fragment and address."""
     _numbering: Numbering = field(default_factory=Numbering)
 
-    def updates(self, sics: Mapping[str, float | None], now: float) -> dict[str, SicUpdate]:
-        """Makes the news of each query of which the result is known."""
+    def updates(
+        self,
+        sics: Mapping[str, float | None],
+        now: float,
+        ages: Mapping[str, float] = NO_AGES,
+    ) -> dict[str, SicUpdate]:
+        """Makes the news of each query of which the result is known.
+
+        ``ages`` says how long ago the sources sent what results are made of: the news speaks of
+        that time, and what a site has admitted since is not in it.
+        """
         return {
-            query: SicUpdate(query=query, sic=sic, at=now, seq=self._numbering.next(now))
+            query: SicUpdate(
+                query=query,
+                sic=sic,
+                at=max(now - ages.get(query, 0.0), 0.0),
+                seq=self._numbering.next(now),
+            )
             for query, sic in sics.items()
             if sic is not None
         }

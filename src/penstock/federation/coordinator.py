@@ -36,6 +36,8 @@ class SiteCoordinators:
         Answers the orders of the roots that run here, by query; their ``places`` say who is told.
     result_sic
         Answers what a query's result is worth now; None where that is not known yet.
+    result_age
+        Answers how many seconds ago the sources sent what that result is made of.
     tell_own
         Hears the news for this site itself.
     connect
@@ -51,13 +53,15 @@ class SiteCoordinators:
         *,
         roots: Roots,
         result_sic: Callable[[str], float | None],
+        result_age: Callable[[str], float] = lambda _: 0.0,
         tell_own: Callable[[SicUpdate], None],
         connect: Callable[[str], SiteClient],
         deploy_anew: Callable[[Missing], None],
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         self._coordination = Coordination(own_site, interval_seconds, patience_seconds)
-        self._roots, self._result_sic, self._tell_own = roots, result_sic, tell_own
+        self._roots, self._tell_own = roots, tell_own
+        self._result_sic, self._result_age = result_sic, result_age
         self._connect, self._deploy_anew = connect, deploy_anew
         self._clients: dict[str, SiteClient] = {}
         self._sent: dict[str, Sent] = {}
@@ -88,8 +92,9 @@ class SiteCoordinators:
         at = time.time() if now is None else now
         roots = self._roots()
         sics = {query: self._result_sic(query) for query in roots}
+        ages = {query: self._result_age(query) for query in roots}
         with self._lock:
-            news = self._coordination.updates(sics, at)
+            news = self._coordination.updates(sics, at, ages)
             errands = self._coordination.errands(roots, news, at)
             self._sent = {query: self._sent.get(query, Sent()) for query in roots}
         for update in news.values():

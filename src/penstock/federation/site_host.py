@@ -47,7 +47,7 @@ from penstock.federation.messages import (
 )
 from penstock.federation.query_file import ROOT
 from penstock.federation.refusals import Reason, RefusedError
-from penstock.federation.result_sic import rows_of_results, sic_of_results
+from penstock.federation.result_sic import age_of_results, rows_of_results, sic_of_results
 from penstock.federation.sequences import FARTHEST_AHEAD_SECONDS
 from penstock.federation.site_file import SiteFile
 from penstock.federation.site_statistics import StatisticsManager
@@ -249,6 +249,14 @@ class SiteHost:
         if stream is None:
             return None
         return sic_of_results(list(stream.results), time.time(), self.site.settings.stw_seconds)
+
+    def result_age(self, query: str) -> float:
+        """Answers how many seconds ago the sources sent what a query's result is made of."""
+        stream, order = self._root_stream(query), self.roots().get(query)
+        if stream is None or order is None:
+            return 0.0
+        stw = self.site.settings.stw_seconds
+        return age_of_results(list(stream.latencies), order.query.watermark, stw)
 
     def query_status(self, query: str) -> QueryStatus:
         """Answers how a query is whose root runs here."""

@@ -99,6 +99,7 @@ def _coordinators(host: SiteHost) -> SiteCoordinators:
         file.interval,
         roots=host.speaking_roots,
         result_sic=host.result_sic,
+        result_age=host.result_age,
         tell_own=lambda update: host.update_sic(update, file.site),
         connect=connect,
         deploy_anew=bring_back,

@@ -55,6 +55,9 @@ class ResultBatch(NamedTuple):
     committed: float
     """Seconds since the epoch."""
     sic: float
+    """What came."""
+    meant: float
+    """What would have come, had nothing been shed of what these results are made of."""
     rows: int
     """Those that plain SQL shows."""
 
@@ -181,7 +184,8 @@ class SparkQuery:
         )
         if (came := progress.observed.get(RESULT_METRICS)) is not None:
             rows = int(came["units"] or 0) - int(came["hidden"] or 0)
-            self.results.append(ResultBatch(progress.ended, float(came["sic"] or 0.0), rows))
+            sic, meant = float(came["sic"] or 0.0), float(came["meant"] or 0.0)
+            self.results.append(ResultBatch(progress.ended, sic, meant, rows))
         self.arrived, self.admitted = self.arrived + batch.arrived, self.admitted + batch.admitted
         self._last_start = progress.started
         self.last_batch = progress.batch
