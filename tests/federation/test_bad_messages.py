@@ -50,7 +50,8 @@ STATUS_OF_REASON = {  # written down once more, since it is what others go by
     "unknown-query": 404,
     "wrong-method": 405,
 }
-MOST_GROWTH_BYTES = 1_000_000
+MOST_GROWTH_BYTES = 350_000
+"""While the last fifth of the messages comes; Python is slow while it is watched."""
 
 
 def send(server: ServedApp, raw: bytes, *, listen: bool = True) -> tuple[int | None, bytes]:
@@ -95,7 +96,7 @@ def test_10000_bad_messages_are_refused_and_counted_and_break_nothing(
                 wrong = [one for one in callers.map(lambda bad: refused(server, bad), part) if one]
                 assert wrong == []
                 gc.collect()
-                if fifth == 1:
+                if fifth == 3:
                     tracemalloc.start()
         grown = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
