@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from penstock.federation.client import payload
 from penstock.federation.coordination import Coordination, Errand
 from penstock.federation.messages import FragmentOrder, FragmentStatus, Place
 from tests.federation.support import a_query
@@ -137,3 +138,35 @@ def test_a_fragment_that_has_failed_is_as_good_as_missing() -> None:
     assert coordination.missing(roots, OSLO.address, [failed], 0) == []
     (found,) = coordination.missing(roots, OSLO.address, [failed], 60)
     assert (found.fragment, found.place) == ("a", OSLO)
+
+
+def test_a_query_costs_one_small_message_an_interval_and_site() -> None:
+    """THEMIS (section 7.5) has 30 bytes each 250 ms, which is 120 bytes a second."""
+    coordination = Coordination("rome", INTERVAL)
+    longest = "q" * 64
+    roots = {
+        longest: a_root(longest, root=[ROME], a=[OSLO], b=[KYOTO], c=[OSLO]),
+        "one": a_root("one", root=[ROME], a=[OSLO]),
+    }
+    sent, intervals = [], 50
+    for interval in range(intervals):
+        now = 1.8e9 + interval * INTERVAL + 1 / 3
+        for errand in rounds(coordination, roots, 1 / 3, now):
+            sent += [(errand.place.site, update) for update in errand.updates]
+            coordination.done(errand, 0, now, answered=True)
+    assert len(sent) == 3 * intervals
+    sizes = {query: [len(payload(u)) for _, u in sent if u.query == query] for query in roots}
+    assert max(sizes[longest]) < 300
+    assert max(sizes["one"]) / INTERVAL < 120
+
+
+def test_news_speaks_of_the_time_that_results_are_from() -> None:
+    coordination = Coordination("rome", INTERVAL)
+    news = coordination.updates({"old": 0.5, "new": 0.5, "other": 0.5}, 100.0, {"old": 26.0})
+    assert {query: update.at for query, update in news.items()} == {
+        "old": 74.0,
+        "new": 100.0,
+        "other": 100.0,
+    }
+    assert len({update.seq for update in news.values()}) == 3
+    assert min(update.seq for update in news.values()) == 100_000  # when it was sent

@@ -17,8 +17,8 @@ DESCRIPTION = (
     "'holds' says whether a promise held; if one does not, the exit code is 1. On Kafka, from a "
     "cold JVM, and only where named: field-start, field-neighbour, field-limits, field-kill, "
     "field-outage, field-fair, field-idle, field-watch, field-rivals, and field-five. On sites of "
-    "their own: federation (figure 4 of THEMIS) and "
-    "federation-kill."
+    "their own: federation (figure 4 of THEMIS), federation-simulated (beside the simulator), "
+    "federation-latency (over one and two hops) and federation-kill."
 )
 FEDERATION = "federation"
 LENGTH_SECONDS = 90.0

@@ -13,9 +13,11 @@ from penstock.lab.field import (
     fair_tenants,
     field_rivals,
     five_queries,
+    hop_latency,
     idle_cost,
     neighbours,
     read_limits,
+    simulated_too,
     site_killed,
     started_cold,
     two_sites,
@@ -40,6 +42,8 @@ WITHOUT_KAFKA: dict[str, Callable[[FieldOptions], dict[str, Any]]] = {
     "field-five": five_queries.run,
     "federation": two_sites.run,
     "federation-kill": site_killed.run,
+    "federation-latency": hop_latency.run,
+    "federation-simulated": simulated_too.run,
 }
 FIELD_BENCHES = (*ON_KAFKA, *WITHOUT_KAFKA)
 
