@@ -19,9 +19,9 @@ def reproduce(names: list[str], effort: float, directory: Path | None) -> bool:
     for experiment in [get(name) for name in wanted]:  # a wrong name is told before anything runs
         with progress_bar(experiment.name) as say:
             result = experiment.run(effort, say)
-        print(page(result, experiment.name), flush=True)
+        print(page(result, experiment.name, effort), flush=True)
         if directory is not None:
-            publish(result, experiment.name, directory)
+            publish(result, experiment.name, directory, effort)
         good = good and all(result.holds.values())
     return good
 

@@ -66,13 +66,14 @@ class Experiment(Protocol):
         """Runs the experiment; ``say`` gets what is being done, and which part is done."""
 
 
-def publish(result: Result, name: str, directory: Path) -> None:
+def publish(result: Result, name: str, directory: Path, effort: float = 1.0) -> None:
     """Writes ``name.md``, ``name.json`` and an SVG for each plot."""
     directory.mkdir(parents=True, exist_ok=True)
     for plot in result.plots:
         draw(plot, directory / f"{name}-{plot.name}.svg")
     raw = {
         "experiment": name,
+        "effort": effort,
         "paper": result.paper,
         "holds": result.holds,
         "tables": [
@@ -82,12 +83,13 @@ def publish(result: Result, name: str, directory: Path) -> None:
         "figures": result.figures,
     }
     (directory / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n")
-    (directory / f"{name}.md").write_text(page(result, name))
+    (directory / f"{name}.md").write_text(page(result, name, effort))
 
 
-def page(result: Result, name: str) -> str:
+def page(result: Result, name: str, effort: float = 1.0) -> str:
     """Writes the page that people read, in Markdown."""
-    parts = [f"# {result.title}", f"`penstock reproduce {name}`: {result.paper}."]
+    command = f"penstock reproduce {name} --effort {effort:g}"
+    parts = [f"# {result.title}", f"`{command}`: {result.paper}."]
     if result.holds:
         claims = result.holds.items()
         parts.append(

@@ -7,15 +7,21 @@ from typing import Any, TypeVar
 import numpy as np
 
 from penstock.core.fairness import Spread
+from penstock.core.types import Floats
 from penstock.lab.result import Say
+from penstock.lab.themis.central import Problem, lexicographic_max_min
+from penstock.sim.deployment import deploy
 from penstock.sim.outcome import SimulationOutcome
-from penstock.sim.scenario import Scenario
+from penstock.sim.query_graph import KINDS
+from penstock.sim.scenario import AVG_PATH, Scenario
 from penstock.sim.simulation import Simulation
 
 Value = TypeVar("Value")
 COMPLEX_KINDS = ("avg-all", "top-5", "cov")
-SOURCES_PER_FRAGMENT = (10 + 20 + 2) / 3
-"""The mean over the fragments of the complex workload."""
+COST_PER_FRAGMENT = sum(
+    KINDS[kind].sources * KINDS[kind].path / AVG_PATH for kind in COMPLEX_KINDS
+) / len(COMPLEX_KINDS)
+"""What a tuple of each source costs, all together; the mean over the complex workload."""
 TUPLES_PER_SECOND = 150.0
 """What every source sends."""
 
@@ -62,7 +68,7 @@ def federation(
 ) -> Scenario:
     """Returns complex queries on sites that are overloaded so many times, on average."""
     each = max(1, round(queries / 3))
-    demand = 3 * each * sum(fragments) / 2 * SOURCES_PER_FRAGMENT * TUPLES_PER_SECOND
+    demand = 3 * each * sum(fragments) / 2 * COST_PER_FRAGMENT * TUPLES_PER_SECOND
     return Scenario.model_validate(
         {
             "sites": {"count": sites, "capacity": demand / sites / overload, "latency": latency},
@@ -122,6 +128,17 @@ class SeededRuns:
             }
             for run in self.runs
         ]
+
+
+def of_a_fragment(share: float) -> float:
+    """Returns this share of what the tuples of a fragment cost a second, on average."""
+    return share * COST_PER_FRAGMENT * TUPLES_PER_SECOND
+
+
+def central_optimum(scenario: Scenario, seed: int) -> Floats:
+    """Returns each query's SIC where a planner who knows everything decides."""
+    problem = Problem.of(deploy(scenario.changed(seed=seed)), TUPLES_PER_SECOND)
+    return lexicographic_max_min(problem)
 
 
 def jain_of(run: RunSummary) -> float:

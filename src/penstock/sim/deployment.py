@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core.types import Bools, Floats, Ints, Stratum
 from penstock.sim.placement import place
 from penstock.sim.query_graph import QueryGraph, RequestedQueries, lay_out_queries
-from penstock.sim.scenario import Scenario
+from penstock.sim.scenario import Costs, Scenario
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,12 @@ class Deployment:
     """The fragment that sends them, or whose sources do."""
     partial: Bools
     """Partial results; else source tuples."""
+    cost: Floats
+    """Of one tuple."""
+    sending: Floats
+    """What sending a tuple of a partial result costs each fragment's site; 0 at a root."""
+    idle_cost: Floats
+    """What its fragments cost each site a second, whatever arrives."""
 
     @property
     def sites(self) -> int:
@@ -66,10 +72,11 @@ def deploy(scenario: Scenario) -> Deployment:
     ]
     work = lay_out_queries(groups, rng)
     sites = place(scenario.placement, work, scenario.sites.count, rng)
-    return lay_out(work, sites, np.array(scenario.sites.capacities(), dtype=np.float64))
+    capacity = np.array(scenario.sites.capacities(), dtype=np.float64)
+    return lay_out(work, sites, capacity, scenario.costs)
 
 
-def lay_out(work: QueryGraph, site_of: Ints, capacity: Floats) -> Deployment:
+def lay_out(work: QueryGraph, site_of: Ints, capacity: Floats, costs: Costs) -> Deployment:
     fragments = np.arange(work.query.size)
     inner = fragments[~work.root]
     origin = np.concatenate((fragments, inner))
@@ -82,8 +89,20 @@ def lay_out(work: QueryGraph, site_of: Ints, capacity: Floats) -> Deployment:
         Stratum(work.ids[work.query[f]], f"{'partial' if p else 'sources'}-{number[f]}")
         for f, p in zip(origin.tolist(), partial.tolist(), strict=True)
     ]
+    passing = costs.of_path(work.path)[fragment]
+    one_operator = costs.of_path(np.ones(work.query.size, dtype=np.int64))
     return Deployment(
-        work, site_of, capacity, tuple(names), site_of[fragment], fragment, origin, partial
+        work,
+        site_of,
+        capacity,
+        tuple(names),
+        site_of[fragment],
+        fragment,
+        origin,
+        partial,
+        cost=np.where(partial, passing + costs.message, passing),
+        sending=np.where(work.root, 0.0, one_operator + costs.message),
+        idle_cost=np.asarray(np.bincount(site_of, minlength=capacity.size) * costs.fragment),
     )
 
 

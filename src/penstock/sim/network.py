@@ -61,10 +61,13 @@ class Coordinators:
         self._at = np.zeros((self._late, queries))
         self._next = 0
         self.sic: Floats = np.zeros(queries)
+        self.summed: Floats = np.zeros(queries)
+        """The same before it is held to 1, as a measure of how exact the sum is."""
 
     def hear(self, now: float, results: Floats, down: Ints) -> None:
         """Takes in the SIC of the results that came in this interval."""
-        self.sic = np.minimum(self._results.add(results), 1.0)
+        self.summed = self._results.add(results)
+        self.sic = np.minimum(self.summed, 1.0)
         slot, before = self._next % self._late, (self._next - 1) % self._late
         said, at = self.sic.copy(), np.full(self.sic.size, now)
         said[down], at[down] = self._said[before, down], self._at[before, down]

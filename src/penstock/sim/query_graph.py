@@ -29,6 +29,11 @@ class QueryKind:
     shape: Literal["tree", "chain"] = "chain"
     divisible: bool = True
 
+    @property
+    def path(self) -> int:
+        """How many operators a tuple passes: its own receiver, and all that are no receivers."""
+        return self.operators - self.sources + 1
+
 
 KINDS = {
     "avg": QueryKind(1, 3, 1, divisible=False),
@@ -71,6 +76,8 @@ class QueryGraph:
     """The fragment that takes its partial results; -1 for the root."""
     sources: Ints
     emits: Ints
+    path: Ints
+    """How many operators a tuple passes."""
 
     @property
     def root(self) -> Bools:
@@ -127,6 +134,7 @@ def lay_out_queries(groups: list[RequestedQueries], rng: np.random.Generator) ->
         down=np.array(down, dtype=np.int64),
         sources=np.array([kind.sources for kind in by_query], dtype=np.int64)[query],
         emits=np.array([kind.emits for kind in by_query], dtype=np.int64)[query],
+        path=np.array([kind.path for kind in by_query], dtype=np.int64)[query],
     )
 
 

@@ -4,14 +4,18 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from penstock.core.types import Floats, Ints
 from penstock.documents import MisplacedError, read, validate
 from penstock.errors import PenstockError
 from penstock.policy import get
 from penstock.sim.query_graph import KINDS
 from penstock.units import seconds
 
+AVG_PATH = KINDS["avg"].path
+"""The operators that a tuple passes which costs one."""
 Seconds = Annotated[float, BeforeValidator(seconds)]
 Span = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 
@@ -126,6 +130,25 @@ class Failure(Part):
         return self
 
 
+class Costs(Part):
+    """Says what work costs a site, where a tuple that passes the operators of AVG costs one.
+
+    A tuple costs by the operators that it passes. So does a partial result, which passes one more
+    where it is sent.
+    """
+
+    by_kind: bool = True
+    """Whether a tuple costs by its query's operators; without, all tuples cost the same."""
+    message: float = Field(0.0, ge=0)
+    """What a partial result costs its sender, and again its receiver, besides operators."""
+    fragment: float = Field(0.0, ge=0)
+    """What a fragment costs its site a second, whatever arrives."""
+
+    def of_path(self, path: Ints) -> Floats:
+        """Returns the cost of a tuple that passes so many operators."""
+        return path / AVG_PATH if self.by_kind else np.ones(path.size)
+
+
 Placement = Literal["zipf", "uniform", "round-robin", "by-load"]
 
 
@@ -152,6 +175,12 @@ class Scenario(Part):
     queries: list[QueryGroup] = Field(min_length=1)
     placement: Placement = "uniform"
     sources: Sources = Field(default_factory=lambda: Sources.model_validate({}))
+    costs: Costs = Field(default_factory=lambda: Costs.model_validate({}))
+    headroom: float = Field(0.9, gt=0, le=1)
+    """The share of an interval that a site plans with."""
+    knows: Literal["rows", "strata"] = "rows"
+    """What a site knows of the tuples that wait: how many there are, as a site on Spark knows by a
+    source's offsets, or also how many there are of each stratum."""
     failures: list[Failure] = []
 
     @model_validator(mode="after")

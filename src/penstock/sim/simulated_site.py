@@ -1,5 +1,6 @@
 """Simulates a site: it runs the controller that Spark runs, on what waits in its input buffer."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -25,16 +26,44 @@ CALIBRATION_BATCHES = 40
 
 
 @lru_cache(maxsize=4096)
-def calibrated(tuples: float, capacity: float) -> StreamState:
-    """Makes a stream whose cost model has seen batches of various sizes, as on a machine in use.
+def calibrated(tuples: float, capacity: float, idle: float = 0.0) -> ThreeTermCost:
+    """Makes a cost model that has seen batches of various sizes, as on a machine in use.
 
-    A simulated machine starts warm; from here on it learns from its own batches.
+    A simulated machine starts warm; from here on it learns from its own batches. ``idle`` is what
+    every batch takes, in seconds.
     """
     clock = ThreeTermCost()
     for number in range(CALIBRATION_BATCHES):
         admitted = tuples * (0.4 + 0.6 * (number % 7) / 6)
-        clock = clock.update(admitted / capacity, tuples * (1 + number % 3), admitted)
-    return StreamState(clock=clock)
+        clock = clock.update(idle + admitted / capacity, tuples * (1 + number % 3), admitted)
+    return clock
+
+
+@dataclass(frozen=True)
+class SiteMachine:
+    """Is what a site runs on, and what its queries cost there."""
+
+    capacity: float
+    """Tuples a second, of such as cost one."""
+    costs: Floats
+    """Of a tuple of each stratum."""
+    idle_cost: float
+    """What the site's fragments cost a second, whatever arrives."""
+    counts_strata: bool
+    """Whether the site knows of each stratum how much waits, and not only of all together."""
+
+    def stream(self, strata: Strata, interval: float) -> StreamState:
+        """Makes the site's stream as it is on a machine in use.
+
+        It knows what a tuple of each stratum costs, as on Spark a query's own stream tells, or
+        the guards in it.
+        """
+        idle = interval * self.idle_cost / self.capacity
+        clock = calibrated(self.capacity * interval, self.capacity, idle)
+        if (self.costs == 1.0).all():
+            return StreamState(clock=clock)
+        costs = dict(zip(strata, self.costs.tolist(), strict=True))
+        return StreamState(clock=clock, costs=costs, unit=1.0, clock_told=True, work_told=True)
 
 
 class SimulatedSite:
@@ -46,10 +75,11 @@ class SimulatedSite:
         shares: Floats,
         partial: Bools,
         controller: Controller,
-        capacity: float,
+        machine: SiteMachine,
     ) -> None:
         self.strata, self._controller = strata, controller
-        self._stream = calibrated(capacity * controller.settings.interval, capacity)
+        self._stream = machine.stream(strata, controller.settings.interval)
+        self._counts_strata = machine.counts_strata
         self._keys = [(s.query, s.source) for s in strata]
         self._known_shares = shares
         self.partials = slice(int((~partial).sum()), None)
@@ -70,7 +100,8 @@ class SimulatedSite:
         """Gives each stratum its rate and a tuple's SIC; ``shares`` belong to the partials."""
         interval = self._controller.settings.interval
         waited = interval if self._started is None else now - self._started
-        tally = Tally(self.strata, waiting, np.zeros(waiting.size))
+        counted = self._counts_strata
+        tally = Tally(self.strata, waiting, np.zeros(waiting.size)) if counted else None
         outlook = Upcoming(STREAM, waited, int(waiting.sum()), tally)
         partial = frozenset(self._keys[self.partials]) if self._number == 0 else frozenset()
         report = Report(now, self._finished, outlook, told, self._news_of_shares(shares), partial)

@@ -26,11 +26,9 @@ from penstock.sim.outcome import RunRecorder, SimulationOutcome
 from penstock.sim.published import project_as_published
 from penstock.sim.query_graph import WINDOW_SECONDS
 from penstock.sim.scenario import Scenario
-from penstock.sim.simulated_site import SimulatedSite
+from penstock.sim.simulated_site import SimulatedSite, SiteMachine
 from penstock.sim.whole_unit_gate import WholeUnitGate
 
-HEADROOM_SHARE = 0.99
-"""A simulated machine has next to no noise that a site would need room for."""
 TellProgress = Callable[[float], None]
 """Is told which part of a run is done."""
 
@@ -58,7 +56,12 @@ class SimulationStep:
 class Simulation:
     """Is one run; ``step`` moves it by an interval, ``run`` to its end."""
 
-    def __init__(self, scenario: Scenario, deployment: Deployment | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        deployment: Deployment | None = None,
+        controller: Controller | None = None,
+    ) -> None:
         self.scenario = scenario
         self.deployment = deployed = deploy(scenario) if deployment is None else deployment
         work, delta = deployed.work, scenario.interval
@@ -72,7 +75,7 @@ class Simulation:
         self._carried = Sliding(slots, len(deployed.strata))
         unit = np.where(deployed.partial, 1.0, self._arrivals.batch)
         self._gate = WholeUnitGate(unit, scenario.policy == "random", scenario.seed)
-        self._sites = _sites(scenario, deployed)
+        self._sites = _sites(scenario, deployed, controller or controller_of(scenario, deployed))
         self._slices = deployed.slices()
         self._told_to = [sorted({s.query for s in deployed.strata[mine]}) for mine in self._slices]
         self._source_stratum, self._partial_stratum = (
@@ -84,6 +87,7 @@ class Simulation:
         self._waiting_sic = np.zeros(len(deployed.strata))
         self._held, self._held_sic = np.zeros(work.query.size), np.zeros(work.query.size)
         self._busy_until = np.zeros(deployed.sites)
+        self._to_send = np.zeros(deployed.sites)
         self._alive = np.ones(deployed.sites, dtype=np.bool_)
         self._number = 0
         self.recorder = RunRecorder(scenario, deployed)
@@ -96,6 +100,11 @@ class Simulation:
     def sic(self) -> Floats:
         """The SIC of each query, as its coordinator knows it."""
         return self._coordinators.sic
+
+    @property
+    def summed_sic(self) -> Floats:
+        """The SIC of each query's results, summed over the STW and not held to 1."""
+        return self._coordinators.summed
 
     def run(self, progress: TellProgress = lambda _: None) -> SimulationOutcome:
         if not self.recorder.any_measured():
@@ -191,9 +200,12 @@ class Simulation:
     def _work(self, free: Bools, admitted: Floats) -> None:
         """Lets sites work on what they admitted; they are busy until it is done."""
         deployed = self.deployment
-        seconds = np.bincount(deployed.site, admitted, deployed.sites) / deployed.capacity
+        tuples = np.bincount(deployed.site, admitted * deployed.cost, deployed.sites)
+        idle = deployed.idle_cost * self.scenario.interval
+        seconds = (tuples + self._to_send + idle) / deployed.capacity
         start = np.maximum(self.now, self._busy_until)
         self._busy_until = np.where(free, start + seconds, self._busy_until)
+        self._to_send[free] = 0.0
         for number in np.flatnonzero(free):
             mine = self._slices[number]
             self._sites[number].finish(
@@ -222,6 +234,8 @@ class Simulation:
         tuples = np.minimum(self._held[fragments], work.emits[fragments])
         sic, ago, root = self._held_sic[fragments], since[fragments], work.root[fragments]
         inner = ~root
+        sending = tuples * self.deployment.sending[fragments]
+        self._to_send += np.bincount(site[fragments], sending, self.deployment.sites)
         self._mail.send(fragments[inner], tuples[inner], sic[inner], ago[inner])
         self._result_mail.send(work.query[fragments[root]], tuples[root], sic[root], ago[root])
         self._held[fragments] = self._held_sic[fragments] = 0.0
@@ -232,14 +246,20 @@ class Simulation:
         self._coordinators.hear(self.now, sic, self._failures.silent(self.now))
 
 
-def _sites(scenario: Scenario, deployed: Deployment) -> list[SimulatedSite]:
-    controller = controller_of(scenario, deployed)
+def _sites(scenario: Scenario, deployed: Deployment, controller: Controller) -> list[SimulatedSite]:
     share = np.where(deployed.partial, 0.0, deployed.work.share[deployed.origin])
+    sites = zip(
+        deployed.slices(), deployed.capacity.tolist(), deployed.idle_cost.tolist(), strict=True
+    )
     return [
         SimulatedSite(
-            Strata(deployed.strata[mine]), share[mine], deployed.partial[mine], controller, capacity
+            Strata(deployed.strata[mine]),
+            share[mine],
+            deployed.partial[mine],
+            controller,
+            SiteMachine(capacity, deployed.cost[mine], idle, scenario.knows == "strata"),
         )
-        for mine, capacity in zip(deployed.slices(), deployed.capacity.tolist(), strict=True)
+        for mine, capacity, idle in sites
     ]
 
 
@@ -251,7 +271,7 @@ def controller_of(scenario: Scenario, deployed: Deployment) -> Controller:
         interval=scenario.interval,
         stw=scenario.stw,
         policy=get(policy or scenario.policy),
-        headroom=HEADROOM_SHARE,
+        headroom=scenario.headroom,
         terms={
             name: QueryTerms(weight=weight)
             for name, weight in zip(work.ids, work.weight.tolist(), strict=True)

@@ -28,9 +28,11 @@ class Problem:
     gain: Floats
     """Queries by fragments: SIC of keeping everything."""
     load: Floats
-    """Sites by fragments: tuples a second of keeping everything."""
+    """Sites by fragments: what keeping everything costs a second."""
     room: Floats
-    """What each site can process, in tuples a second, besides partial results."""
+    """What each site can process a second, besides partial results and idle fragments."""
+    tuples: Floats
+    """Source tuples a second of each fragment."""
 
     @classmethod
     def of(cls, deployment: Deployment, rate: float) -> "Problem":
@@ -38,16 +40,20 @@ class Problem:
         work = deployment.work
         fragments = np.arange(work.query.size)
         inner = np.flatnonzero(~work.root)
-        passing = np.bincount(
-            deployment.site_of[work.down[inner]],
-            work.emits[inner] / WINDOW_SECONDS,
-            deployment.sites,
-        )
+        sent = work.emits / WINDOW_SECONDS
+        received = deployment.cost[deployment.partial_stratum()[inner]]
+        passing: Floats = deployment.idle_cost
+        for where, cost in ((work.down[inner], received), (inner, deployment.sending[inner])):
+            at = deployment.site_of[where]
+            handled = np.bincount(at, sent[inner] * cost, deployment.sites)
+            passing = passing + np.asarray(handled, dtype=np.float64)
         gain = np.zeros((len(work.ids), fragments.size))
         gain[work.query, fragments] = work.share
         load = np.zeros((deployment.sites, fragments.size))
-        load[deployment.site_of, fragments] = work.sources * rate
-        return cls(gain, load, np.maximum(deployment.capacity - passing, 0.0))
+        cost = deployment.cost[deployment.source_stratum()]
+        load[deployment.site_of, fragments] = work.sources * rate * cost
+        room = np.maximum(deployment.capacity - passing, 0.0)
+        return cls(gain, load, room, np.asarray(work.sources * rate, dtype=np.float64))
 
     def sic(self, kept: Floats) -> Floats:
         """Returns the SIC of queries, by the share that each fragment keeps."""

@@ -24,7 +24,7 @@ MOST_ROUNDS = 60
 
 def output_rates(problem: Problem) -> Floats:
     """Returns, queries by fragments, the source tuples a second behind results kept whole."""
-    return np.asarray((problem.gain > 0) * problem.load.sum(axis=0))
+    return np.asarray((problem.gain > 0) * problem.tuples)
 
 
 def weighted_throughput(problem: Problem, weights: Floats | None = None) -> Floats:
