@@ -243,7 +243,7 @@ def test_submitting_waits_until_the_time_is_over_and_then_says_what_is_missing(
     with an_oracle(tmp_path) as server:
         arguments = ["submit", str(query), "--wait", "2", "--oracle", server.address]
         assert main(arguments) == 2
-    assert 1 <= time.monotonic() - began < 10
+    assert 1 <= time.monotonic() - began < 60
     assert "unknown source 'rome.machines'" in capsys.readouterr().err
 
 

@@ -114,7 +114,7 @@ def calling(server: ServedApp, token: str | None = None) -> Iterator[SiteClient]
         client.close()
 
 
-def eventually(holds: Callable[[], object], seconds: float = 10.0) -> None:
+def eventually(holds: Callable[[], object], seconds: float = 60.0) -> None:
     """Waits until something holds; fails if it does not in time."""
     deadline = time.monotonic() + seconds
     while not holds():

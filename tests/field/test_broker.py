@@ -36,7 +36,7 @@ def test_a_killed_broker_comes_back_with_its_data_and_a_stopped_one_leaves_nothi
         assert own.ends("kept") == {0: 5, 1: 5}
         last = own.process
     assert list(tmp_path.iterdir()) == []
-    wait_until(lambda: not Path(f"/proc/{last}").exists(), 5, "the broker to end")
+    wait_until(lambda: not Path(f"/proc/{last}").exists(), 30, "the broker to end")
 
 
 def test_a_broker_that_does_not_start_says_what_it_logged(

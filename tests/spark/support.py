@@ -38,7 +38,7 @@ _P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
-def wait_until(true: Callable[[], object], seconds: float = 60, what: str = "it") -> None:
+def wait_until(true: Callable[[], object], seconds: float = 120, what: str = "it") -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
@@ -50,7 +50,7 @@ def assert_gone(mark: str) -> None:
     moment to notice that its JVM has ended.
     """
 
-    wait_until(lambda: not alive(mark), 5, f"the processes with {mark} to end")
+    wait_until(lambda: not alive(mark), 30, f"the processes with {mark} to end")
 
 
 def alive(mark: str) -> int:

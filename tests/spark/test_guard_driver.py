@@ -20,6 +20,11 @@ from penstock.spark.gate.keys import Keys
 from penstock.spark.guard_driver import Guard, GuardNews
 from penstock.spark.guards import _take_off
 
+RETRY_SECONDS = 0.9
+"""Just less than the system waits before it asks again for whom a full queue turned away."""
+MOST_TRIES = 5
+"""Of which a busy machine may disturb some."""
+
 
 @pytest.mark.parametrize("gone", [0.4, 0.6])
 @pytest.mark.usefixtures("spark")
@@ -123,13 +128,13 @@ def test_the_plan_server_answers_hundreds_that_come_together() -> None:
     server = PlanServer("127.0.0.1", "127.0.0.1")
     try:
         client = server.serve("guard", lambda: b"plan" * 1000)
-        took = []
-        for _ in range(3):  # a busy machine may disturb one of them
+        took = [RETRY_SECONDS]
+        while min(took) >= RETRY_SECONDS and len(took) <= MOST_TRIES:
             began = time.perf_counter()
             with ThreadPoolExecutor(200) as pool:
                 answers = list(pool.map(lambda _: client.fetch(), range(200)))
             took.append(time.perf_counter() - began)
             assert set(answers) == {b"plan" * 1000}
-        assert min(took) < 0.9
+        assert min(took) < RETRY_SECONDS
     finally:
         server.close()
