@@ -101,6 +101,7 @@ def simulate(capacities: Sequence[float]) -> dict[str, Any]:
         down=np.where(place == first[query], -1, first[query]),
         sources=ones,
         emits=ones,
+        path=ones,
     )
     at = np.array([SITES.index(site) for _, site in fragments])
     scenario = Scenario.model_validate(
@@ -113,9 +114,12 @@ def simulate(capacities: Sequence[float]) -> dict[str, Any]:
             # who reads what where is in ``work``
             "queries": [{"kind": "avg-all", "count": many, "fragments": "1-3"}],
             "sources": {"rate": RATE_PER_SECOND, "batches": RATE_PER_SECOND},
+            # capacity is what was admitted, so costs and headroom are in it
+            "costs": {"by_kind": False},
+            "headroom": 0.99,
         }
     )
-    outcome = Simulation(scenario, lay_out(work, at, np.array(capacities))).run()
+    outcome = Simulation(scenario, lay_out(work, at, np.array(capacities), scenario.costs)).run()
     sic = dict(zip(QUERIES, outcome.sic.tolist(), strict=True))
     return {
         "sic": sic,
