@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import policy as policies
-from penstock.core.demand import Demand, Queries
+from penstock.core.demand import Demand, Queries, is_blind, keeps_paid, levels_sic
 from penstock.federation.lending import Lending
 
 GUESTS = [True, True, False]
@@ -66,3 +66,12 @@ def test_law_4_and_9_hold_for_any_share_that_is_lent(
     wanted = min(own, (1 - share) * capacity)  # balance may give own queries less than that only
     if name == "max-min":  # where it gives guests less than the limit, too
         assert own * rates[2] >= min(wanted, capacity / 3) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(policies.available()))
+def test_it_says_of_itself_what_its_policy_says(name: str) -> None:
+    """Else random shedding would have its rates rounded by what tuples are worth."""
+    policy = policies.get(name)
+    lending = Lending(policy, 0.5)
+    for says in (is_blind, levels_sic, keeps_paid):
+        assert says(lending) == says(policy)

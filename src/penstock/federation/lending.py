@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.demand import Demand, Policy, keeps_paid, levels_sic
+from penstock.core.demand import Demand, Policy, is_blind, keeps_paid, levels_sic
 from penstock.core.types import Bools, Floats
 
 
@@ -22,6 +22,7 @@ class Lending:
 
     def __init__(self, policy: Policy, share: float) -> None:
         self._policy, self._share = policy, share
+        self.blind = is_blind(policy)
         self.levels_sic = levels_sic(policy)
         self.keeps_paid = keeps_paid(policy)
 
