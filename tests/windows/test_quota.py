@@ -22,6 +22,23 @@ def test_the_level_spends_the_budget(sizes: list[int], share: float) -> None:
     assert np.minimum(total, level).sum() == pytest.approx(share * total.sum())
 
 
+@settings(max_examples=200)
+@given(SIZES, st.floats(0.01, 1.0))
+def test_proportional_quotas_are_the_same_share_but_no_group_goes_without(
+    sizes: list[int], share: float
+) -> None:
+    total = np.array(sizes, dtype=np.float64)
+    budget = share * total.sum()
+    goal = quota.proportional(total, budget)
+    assert goal.sum() == pytest.approx(max(budget, total.size))
+    assert (goal >= 1.0).all()
+    assert (goal <= total).all()
+    large = goal > 1.0 + 1e-9
+    shares = goal[large] / total[large]
+    assert shares.tolist() == pytest.approx([shares[0]] * shares.size if shares.size else [])
+    assert (goal[~large] / total[~large] >= (shares[0] if shares.size else 0.0) - 1e-9).all()
+
+
 def test_groups_of_like_spread_share_alike() -> None:
     assert quota.neyman(np.array([0.5, 0.5, 0.5])).tolist() == [1.0, 1.0, 1.0]
     shares = quota.neyman(np.array([1.0, 3.0]))

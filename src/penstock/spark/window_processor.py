@@ -67,6 +67,7 @@ def process_windows(
     slide: float | str | None = None,
     shed: str = "concept",
     keep: float | str = 1.0,
+    by: str = "equal",
     most: int | None = 1_000_000,
     shards: int = 1,
 ) -> DataFrame:
@@ -94,6 +95,9 @@ def process_windows(
         "concept", "uniform" or "none".
     keep
         The share of a window's tuples to keep, such as 0.05 or "5%".
+    by
+        How groups share what is kept: "equal" quotas, or "proportional" ones, which are the same
+        share of each group and at least one of its tuples.
     most
         The number of tuples that the state may hold for a pane and shard; None for all.
     shards
@@ -120,7 +124,7 @@ def process_windows(
             f"{window!r} and {slide!r}"
         )
     share = as_share("keep", keep)
-    kept = shedder(shed, share)
+    kept = shedder(shed, share, by)
     processor = WindowProcessor(function, kept, length, step, most, tuple(stream.columns), results)
     group = group_name(names)
     number, asked = next(_numbers), 1.0 if shed == "none" else share

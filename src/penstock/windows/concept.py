@@ -11,7 +11,7 @@ from penstock.units import as_share, seconds
 class Concept:
     """Windows of ``window`` length, one every ``slide``; a tumbling one unless told.
 
-    ``by`` says how groups share what is admitted: "equal" quotas as CoD has them, or "neyman", in
+    ``by`` says how groups share what is admitted: "equal" quotas, or "neyman", in
     proportion to the spread of ``value``. The site's policy gives the query its budget. With
     ``keep`` the query has a budget of its own beside it: the share of each window, at most.
     ``error`` asks instead for as many tuples as bring the mean of ``value`` of each group within

@@ -1,8 +1,10 @@
 """How many tuples of each group a window needs; the more even, the better the worst is served.
 
-Three ways. *Equal* quotas are CoD's (section VI-C): no group is worth more than another. *Neyman*
-(1934) gives more to groups whose values are spread wider, which makes the sum of the variances
-least. From an *error target*, a quota follows for each group by itself.
+Four ways. *Proportional* quotas are what CoD asks for in words (section VI-C.2): of each group the
+same share, and at least one tuple. *Equal* quotas are ours: no group is worth more than another, so
+the mean over groups of their errors is less at the same volume. *Neyman* (1934) gives more to
+groups whose values are spread wider, which makes the sum of the variances least. From an *error
+target*, a quota follows for each group by itself.
 """
 
 from statistics import NormalDist
@@ -51,6 +53,27 @@ def allowed(relative_spread: Floats, total: Floats, error: float, confidence: fl
     sum may come to.
     """
     return np.asarray((total * error / (z(confidence) * np.maximum(relative_spread, 1e-9))) ** 2)
+
+
+def proportional(total: Floats, budget: float) -> Floats:
+    """Answers the same share of each group, but one tuple at least, for so many in all.
+
+    Where there are more groups than the budget has tuples, each gets one all the same.
+
+    >>> proportional(np.array([1.0, 4.0, 16.0]), 6.0).tolist()
+    [1.0, 1.0, 4.0]
+    """
+    order = np.argsort(total)
+    ascending = total[order]
+    at_one = np.arange(total.size)  # if so many of the smallest get one
+    others = ascending[::-1].cumsum()[::-1]
+    share = np.clip((budget - at_one) / np.maximum(others, 1e-12), 0.0, 1.0)
+    enough = share * ascending >= 1.0
+    first = int(np.argmax(enough)) if enough.any() else total.size
+    goal = np.ones(total.size)
+    if first < total.size:
+        goal[order[first:]] = share[first] * ascending[first:]
+    return np.minimum(goal, total)
 
 
 def level(total: Floats, budget: float) -> float:

@@ -9,6 +9,9 @@ from penstock.core.types import Bools, Floats, Ints
 from penstock.errors import PenstockError
 from penstock.windows import quota
 
+QUOTAS = ("equal", "proportional")
+"""How groups may share what is processed of a window."""
+
 
 def limits(sizes: Floats, goal: Floats) -> Floats:
     """Answers the draw below which ``goal[g]`` tuples of each group are found almost certainly.
@@ -57,11 +60,16 @@ class ByConcept:
     """CoD: the groups' frequencies are the concept, and each group gets its quota."""
 
     keep: float
+    by: str = "equal"
+    """Whether quotas are "equal", or "proportional" to the groups' frequencies."""
     name: ClassVar[str] = "concept"
 
     def goal(self, sizes: Floats) -> Floats:
         """Answers how many tuples of each group are to be processed."""
-        return np.minimum(sizes, quota.level(sizes, self.keep * float(sizes.sum())))
+        budget = self.keep * float(sizes.sum())
+        if self.by == "proportional":
+            return quota.proportional(sizes, budget)
+        return np.minimum(sizes, quota.level(sizes, budget))
 
     def limits(self, sizes: Floats) -> Floats:
         return limits(sizes, self.goal(sizes))
@@ -100,7 +108,7 @@ class Nothing:
         return np.ones(group.size, dtype=np.bool_)
 
 
-def shedder(name: str, keep: float) -> Shedder:
+def shedder(name: str, keep: float, by: str = "equal") -> Shedder:
     """Answers the shedder of this name that processes this share of a window."""
     kinds: dict[str, type[ByConcept | Evenly | Nothing]] = {
         kind.name: kind for kind in (ByConcept, Evenly, Nothing)
@@ -109,4 +117,6 @@ def shedder(name: str, keep: float) -> Shedder:
         raise PenstockError(f"shed must be one of {', '.join(kinds)}; got {name!r}")
     if not 0.0 < keep <= 1.0:
         raise PenstockError(f"keep must be a share of the window, such as 0.03; got {keep}")
-    return kinds[name](keep)
+    if by not in QUOTAS:
+        raise PenstockError(f"by must be one of {', '.join(QUOTAS)}; got {by!r}")
+    return ByConcept(keep, by) if name == ByConcept.name else kinds[name](keep)

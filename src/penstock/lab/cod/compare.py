@@ -66,7 +66,7 @@ def at_equal_volume(stream: WindowedStream, kept: AdmittedTuples, seed: int = 0)
     return Compared(*(score(stream, way)[1:] for way in (kept, *ways)))
 
 
-def processed(stream: WindowedStream, keep: float) -> AdmittedTuples:
+def processed(stream: WindowedStream, keep: float, by: str = "equal") -> AdmittedTuples:
     """Returns what the window processor keeps of tumbling windows, which it sees whole."""
     kept, weight = np.zeros(len(stream), dtype=np.bool_), np.ones(len(stream))
     for number, window in enumerate(stream.windows()):
@@ -74,7 +74,7 @@ def processed(stream: WindowedStream, keep: float) -> AdmittedTuples:
         names = stream.group[window].astype(np.str_)
         buffer = Buffer(stream.length, stream.length)
         buffer = buffer.add(np.zeros(places.size), names, {"n": places}, (number,))
-        staged = buffer.take(stream.length, ByConcept(keep))
+        staged = buffer.take(stream.length, ByConcept(keep, by))
         kept[staged.columns["n"]] = True
         weight[staged.columns["n"]] = staged.weight
     return AdmittedTuples(kept, weight)

@@ -12,6 +12,8 @@ from penstock.lab.cod.recorded import WindowedStream
 from penstock.lab.data_files import data_file
 
 DAY_SECONDS, FIVE_MINUTES_SECONDS = 86_400.0, 300.0
+HALF_AN_HOUR_SECONDS, TEN_MINUTES = 1800.0, 600.0
+CELLS_PER_ZONE = 10
 DELAY_SHIFT_MINUTES = 60.0
 """Is added to delays, so that relative errors mean something; at least 1 remains."""
 
@@ -31,7 +33,8 @@ class Case:
         """Returns about so many windows, and whether they are recorded."""
         path = data_file(self.file)
         if path is not None:
-            return self.load(pd.read_parquet(path), min(windows, self.windows)), True
+            table = pd.read_csv(path) if ".csv" in path.suffixes else pd.read_parquet(path)
+            return self.load(table, min(windows, self.windows)), True
         return self.stand_in.stream(windows), False
 
 
@@ -78,6 +81,28 @@ def _codes(table: pd.DataFrame, *keys: str) -> Ints:
     return np.asarray(numbers.to_numpy(), dtype=np.int64)
 
 
+def _taxis(table: pd.DataFrame, windows: int) -> WindowedStream:
+    """Returns rides in the order of their ends, whose route is from one zone to another.
+
+    A zone is ten cells of the challenge wide: of single cells, the opening of the file that is at
+    hand has a route for every ride and a half.
+    """
+    ended = pd.to_datetime(table["dropoff_datetime"])
+    time = (ended - ended.iloc[0].floor("h")).dt.total_seconds().to_numpy(dtype=np.float64)
+    order = np.argsort(time, kind="stable")
+    cells = ["pickup_cell_x", "pickup_cell_y", "dropoff_cell_x", "dropoff_cell_y"]
+    zones = (table[cells] // CELLS_PER_ZONE).iloc[order]
+    size = int(np.searchsorted(time[order], HALF_AN_HOUR_SECONDS + (windows - 1) * TEN_MINUTES))
+    fare = table["fare_amount"].to_numpy(dtype=np.float64)[order]
+    return WindowedStream(
+        time[order][:size],
+        _codes(zones, *cells)[:size],
+        fare[:size],
+        HALF_AN_HOUR_SECONDS,
+        TEN_MINUTES,
+    )
+
+
 FLIGHTS, GOOGLE = "us_flights_2001h1_3m.parquet", "google2011_task_events_part0.parquet"
 # mean delay an origin, a day
 ORIGIN = Case(
@@ -118,6 +143,16 @@ PACKETS = Case(
     _packets,
     DriftingStream(groups=1, tuples=12_000, length=45.0),
     20,
+)
+
+
+# mean fare a route, 30 min sliding 10 min
+TAXIS = Case(
+    "debs-taxis",
+    "debs2015_first10k.csv.gz",
+    _taxis,
+    DriftingStream(groups=150, tuples=1800, skew=1.5, overlap=0.8, length=600.0),
+    6,
 )
 
 
