@@ -90,12 +90,13 @@ def _taxis(table: pd.DataFrame, windows: int) -> WindowedStream:
     ended = pd.to_datetime(table["dropoff_datetime"])
     time = (ended - ended.iloc[0].floor("h")).dt.total_seconds().to_numpy(dtype=np.float64)
     order = np.argsort(time, kind="stable")
+    ordered: Floats = np.asarray(time[order], dtype=np.float64)
     cells = ["pickup_cell_x", "pickup_cell_y", "dropoff_cell_x", "dropoff_cell_y"]
     zones = (table[cells] // CELLS_PER_ZONE).iloc[order]
-    size = int(np.searchsorted(time[order], HALF_AN_HOUR_SECONDS + (windows - 1) * TEN_MINUTES))
-    fare = table["fare_amount"].to_numpy(dtype=np.float64)[order]
+    size = int(np.searchsorted(ordered, HALF_AN_HOUR_SECONDS + (windows - 1) * TEN_MINUTES))
+    fare: Floats = np.asarray(table["fare_amount"].to_numpy(dtype=np.float64)[order])
     return WindowedStream(
-        time[order][:size],
+        ordered[:size],
         _codes(zones, *cells)[:size],
         fare[:size],
         HALF_AN_HOUR_SECONDS,
