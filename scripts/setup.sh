@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv from the lock file, with the `penstock` command and the jar in it, and sees to Java and Maven.
+# Makes .venv from the lock file, with the `penstock` command and the jar in it, and sees to Java, Maven
+# and Prometheus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,6 +29,21 @@ if ! command -v mvn >/dev/null; then
         apt-get update -qq && apt-get install -y -qq --no-install-recommends maven
     else
         echo "setup: install it (Debian, Ubuntu: apt-get install maven), or set PENSTOCK_SKIP_KAFKA=1 for the tests"
+    fi
+fi
+
+# Prometheus itself is only unpacked, since the package would start it as a service of this machine.
+unpacked=${PENSTOCK_CACHE:-$HOME/.cache/penstock}/prometheus
+fetch_prometheus() (
+    mkdir -p "$(dirname "$unpacked")" && folder=$(mktemp -d "$unpacked.XXXXXX") && cd "$folder" || exit 1
+    trap 'rm -rf "$folder"' EXIT
+    apt-get download -qq prometheus 2>/dev/null ||
+        { can_install && apt-get update -qq && apt-get download -qq prometheus 2>/dev/null; } || exit 1
+    dpkg -x prometheus_*.deb whole && { mv -T whole "$unpacked" 2>/dev/null || [ -d "$unpacked" ]; }
+)
+if ! command -v promtool >/dev/null && [ ! -x "$unpacked/usr/bin/promtool" ]; then
+    if ! { command -v apt-get >/dev/null && fetch_prometheus; }; then
+        echo "setup: the tests of metrics need prometheus and promtool on the PATH (Debian: apt-get install prometheus)"
     fi
 fi
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.command_support import USUAL_ORACLE, add_until_eof, installed
+from penstock.cli.log_output import add_log, log_to_stderr
 from penstock.errors import PenstockError
 
 USUAL_PORT = int(USUAL_ORACLE.rpartition(":")[2])
@@ -42,6 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokens", type=Path, metavar="FILE", help="who may call")
     parser.add_argument("--certificate", metavar="FILE", help="of TLS, as a PEM file")
     parser.add_argument("--key", metavar="FILE", help="of the certificate, as a PEM file")
+    add_log(parser)
     add_until_eof(parser)
 
 
@@ -53,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
         )
     if (options.certificate is None) != (options.key is None):
         raise PenstockError("--certificate must come with --key, such as --key oracle.key")
+    log_to_stderr(options.log)
     with installed("federation"):
         from penstock.cli.oracle_runs import OracleOptions, run_oracle
     return run_oracle(

@@ -19,6 +19,7 @@ from penstock.errors import PenstockError
 from penstock.jobs.check import check as check_on_spark
 from penstock.jobs.load import LoadedJob, load
 from penstock.jobs.start import open_site, start
+from penstock.metrics.listening import place
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
 from penstock.spark.site_report import QueryReport
@@ -61,9 +62,14 @@ def described(query: Rewritten) -> str:
     return "; ".join([*parts, f"with bounds: {', '.join(bounded)}"] if bounded else parts)
 
 
-def run(path: Path, seconds: float | None = None, report: Path | None = None) -> int:
+def run(
+    path: Path,
+    seconds: float | None = None,
+    report: Path | None = None,
+    metrics: str | None = None,
+) -> int:
     """Runs a job until it is stopped, or for so many seconds, and returns the exit code."""
-    _check_options(seconds, report)
+    _check_options(seconds, report, metrics)
     loaded = load(path)
     check_java()
     console, interrupt = Console(), Interrupt()
@@ -71,7 +77,7 @@ def run(path: Path, seconds: float | None = None, report: Path | None = None) ->
     seen = view(Console(force_terminal=False) if lines else console, loaded.job.site)
     with interrupt.installed():
         try:
-            outcome = _performed(loaded, seconds, seen, interrupt)
+            outcome = _performed(loaded, seconds, seen, interrupt, metrics)
         except KeyboardInterrupt:  # before anything ran
             return 128 + (interrupt.number or signal.SIGINT)
     if isinstance(outcome, PenstockError):
@@ -87,14 +93,20 @@ def run(path: Path, seconds: float | None = None, report: Path | None = None) ->
     return 128 + interrupt.number if interrupt.number else 0
 
 
-def _check_options(seconds: float | None, report: Path | None) -> None:
+def _check_options(seconds: float | None, report: Path | None, metrics: str | None) -> None:
     if seconds is not None:
         check_seconds(seconds, 30)
     check_writable("--report", report)
+    if metrics is not None:
+        place(metrics)
 
 
 def _performed(
-    loaded: LoadedJob, seconds: float | None, seen: RunView, interrupt: Interrupt
+    loaded: LoadedJob,
+    seconds: float | None,
+    seen: RunView,
+    interrupt: Interrupt,
+    metrics: str | None,
 ) -> Outcome | PenstockError:
     """Returns the report and why queries failed, or what is wrong with the job."""
     with seen, workspace("run") as directory:
@@ -106,7 +118,12 @@ def _performed(
                 schemas = check_on_spark(spark, loaded)
             except PenstockError as error:
                 return error
-            site = open_site(spark, loaded)
+            try:
+                site = open_site(spark, loaded, metrics)
+            except PenstockError as error:
+                return error
+            if site.metrics_address is not None:
+                seen.stage(f"metrics are at {site.metrics_address}")
             try:
                 seen.stage("starting the queries")
                 queries = start(spark, loaded, site, schemas, directory)

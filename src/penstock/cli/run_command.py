@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.command_support import installed
+from penstock.cli.log_output import add_log, log_to_stderr
 
 DESCRIPTION = (
     "Runs the queries of a job file on one site. Stops on Ctrl-C, on a signal to terminate, or "
@@ -19,10 +20,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", type=Path, metavar="JOB.yaml")
     parser.add_argument("--seconds", type=float, metavar="N", help="stop after so long")
     parser.add_argument("--report", type=Path, metavar="R.json", help="where to write the report")
+    parser.add_argument(
+        "--metrics",
+        metavar="PORT",
+        help="where Prometheus finds the figures; ADDRESS:PORT to let other machines ask",
+    )
+    add_log(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs the job file."""
+    log_to_stderr(options.log)
     with installed("spark"):
         from penstock.cli.run import run as run_job
-    return run_job(options.job, options.seconds, options.report)
+    return run_job(options.job, options.seconds, options.report, options.metrics)

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from penstock.cli.command_support import add_until_eof, installed
+from penstock.cli.log_output import add_log, log_to_stderr
 
 DESCRIPTION = (
     "Runs a site: one Spark, the queries of its own file, and the fragments that it is asked to "
@@ -26,11 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("site", type=Path, metavar="SITE.yaml")
+    add_log(parser)
     add_until_eof(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Runs the site until it is stopped."""
+    log_to_stderr(options.log)
     with installed("spark,federation"):
         from penstock.cli.site_runs import run_site_file
     return run_site_file(options.site, options.until_eof)

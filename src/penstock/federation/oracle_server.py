@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, FastAPI, Query
 
@@ -13,6 +13,7 @@ from penstock.federation.api import body_of, caller_of, make_api, takes
 from penstock.federation.checked_app import CheckedApp
 from penstock.federation.history import MOST_ROWS_ANSWERED, History
 from penstock.federation.messages import Heartbeat, RankingAnswer
+from penstock.federation.metrics_page import tell_metrics
 from penstock.federation.oracle import Oracle
 from penstock.federation.oracle_messages import (
     EventsAnswer,
@@ -23,6 +24,10 @@ from penstock.federation.oracle_messages import (
 from penstock.federation.query_file import Name, Ranking
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.sequences import Sequences
+from penstock.metrics.told import OracleTold
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 BODY_LIMITS_BYTES = {"/sites": 1_000_000}
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -45,6 +50,7 @@ def oracle_app(oracle: Oracle, history: History, access: Access) -> CheckedApp:
     _hear(app, oracle, history)
     _tell(app, oracle)
     _remember(app, history)
+    tell_metrics(app, lambda: _collector(oracle))
     return CheckedApp(app, access, BODY_LIMITS_BYTES)
 
 
@@ -87,6 +93,18 @@ def _tell(app: FastAPI, oracle: Oracle) -> None:
     def queries() -> QueriesAnswer:
         """Lists the queries, the poorest first, with Jain's index and the mean SIC."""
         return oracle.queries(time.time())
+
+
+def _collector(oracle: Oracle) -> "Collector":
+    """Collects what the oracle tells in JSON, too."""
+    from penstock.metrics.oracle_collector import OracleCollector
+
+    def ask() -> OracleTold:
+        now = time.time()
+        sites = [site.model_dump() for site in oracle.sites(now)]
+        return OracleTold(sites, oracle.queries(now).model_dump())
+
+    return OracleCollector(ask)
 
 
 def _remember(app: FastAPI, history: History) -> None:

@@ -56,9 +56,12 @@ from penstock.jobs.inputs import behind, located, read
 from penstock.jobs.load import prepared
 from penstock.jobs.model import JobFile
 from penstock.jobs.start import start
+from penstock.metrics.distributions import Distributions
+from penstock.metrics.told import SiteTold
 from penstock.spark import spark_errors
 from penstock.spark.query import SparkQuery
 from penstock.spark.site import Site
+from penstock.spark.site_metrics import told_by
 from penstock.spark.site_report import LatencyReport
 
 log = logging.getLogger("penstock")
@@ -75,6 +78,8 @@ class SiteHost:
         self._base = Path(document.name).parent
         self._home = Path(located(file.directory, self._base))
         shared = Path(located(file.links or f"{file.directory}/links", self._base))
+        self.distributions = Distributions()
+        """How long its batches took, and the like, for metrics."""
         self.site = Site(
             spark,
             interval=file.interval,
@@ -85,6 +90,7 @@ class SiteHost:
             terms=_own_terms(file),
             directory=self._home / "site",
             rehearse=False,
+            metrics=self.distributions,
         )
         self._splits = KnownSplits()
         self._runner = FragmentRunner(
@@ -215,6 +221,10 @@ class SiteHost:
         told = self._noted.to_dict()
         fragments = [status.model_dump() for status in self.fragments()]
         return {**told, "name": self.file.site, "fragments": fragments}
+
+    def told(self) -> SiteTold:
+        """Answers what its metrics are made of: what its report has, and its statistics."""
+        return told_by(self._noted, self.site.settings, self.statistics().model_dump())
 
     # --- what coordinators and the oracle are told -----------------------------------------------
 

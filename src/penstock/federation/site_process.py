@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from penstock.errors import PenstockError
 from penstock.federation.access import Access
@@ -22,8 +23,12 @@ from penstock.federation.site_file import SiteFile, load_site
 from penstock.federation.site_host import SiteHost
 from penstock.federation.site_server import site_app
 from penstock.federation.trusted_addresses import TrustedAddresses
+from penstock.metrics.told import SiteTold
 from penstock.spark.record.totals import MeanSic
 from penstock.spark.session import check_java, session, workspace
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 log = logging.getLogger("penstock")
 USUAL_SPARK = {"spark.sql.shuffle.partitions": "1"}
@@ -49,7 +54,7 @@ def run_site(path: Path, interrupt: Pausing, ready: Callable[[str], None]) -> No
         host = SiteHost(spark, file, document)
         try:
             lent = SiteSources(site=file.site, sources=host.lent)
-            app = site_app(host, access, lambda: lent)
+            app = site_app(host, access, lambda: lent, measured(host, access))
             with ServedApp(app, access.refusals, file.host, file.port, file.tls) as served:
                 address = file.address or served.address
                 host.begin()
@@ -59,6 +64,22 @@ def run_site(path: Path, interrupt: Pausing, ready: Callable[[str], None]) -> No
             log.info("the site %s stops", file.site)
         finally:
             host.end()
+
+
+def measured(host: SiteHost, access: Access) -> Callable[[], "Collector"]:
+    """Makes what collects the metrics of a site."""
+
+    def told() -> SiteTold:
+        told = host.told()
+        statistics = {**(told.statistics or {}), "refused": access.refusals.counts()}
+        return replace(told, statistics=statistics)
+
+    def collector() -> "Collector":
+        from penstock.metrics.site_collector import SiteCollector
+
+        return SiteCollector(told, host.distributions)
+
+    return collector
 
 
 def callers_of(file: SiteFile) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Depends, FastAPI, Path
 from fastapi.concurrency import run_in_threadpool
@@ -20,9 +20,13 @@ from penstock.federation.messages import (
     SiteSources,
     SiteStatistics,
 )
+from penstock.federation.metrics_page import tell_metrics
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.sequences import Sequences
 from penstock.federation.site_control import SiteControl
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 BODY_LIMITS_BYTES = {"/update-sic": 1_000, "/fragments": 1_000_000}
 MOST_ORDERS_AT_ONCE = 4
@@ -52,11 +56,15 @@ class _Orders:
 
 
 def site_app(
-    control: SiteControl, access: Access, lends: Callable[[], SiteSources] | None = None
+    control: SiteControl,
+    access: Access,
+    lends: Callable[[], SiteSources] | None = None,
+    measured: "Callable[[], Collector] | None" = None,
 ) -> CheckedApp:
     """Makes the application that a site serves.
 
-    ``lends`` answers which sources it lends, for those who ask the site and not an oracle.
+    ``lends`` answers which sources it lends, for those who ask the site and not an oracle;
+    ``measured`` makes what collects its metrics.
     """
     app = make_api("Penstock site", access, (FragmentOrder, SicUpdate))
     _take_fragments(app, control)
@@ -64,6 +72,8 @@ def site_app(
     _tell(app, control, access)
     if lends is not None:
         _tell_sources(app, lends)
+    if measured is not None:
+        tell_metrics(app, measured)
     return CheckedApp(app, access, BODY_LIMITS_BYTES)
 
 

@@ -21,8 +21,11 @@ LONGEST_WAIT_FOR_SOURCES_SECONDS = 15.0
 POLL_SECONDS = 0.05
 
 
-def open_site(spark: SparkSession, loaded: LoadedJob) -> Site:
-    """Opens the site that a job file describes; nothing runs yet."""
+def open_site(spark: SparkSession, loaded: LoadedJob, metrics: int | str | None = None) -> Site:
+    """Opens the site that a job file describes; nothing runs yet.
+
+    ``metrics`` is where Prometheus is to find its figures, if anywhere.
+    """
     job = loaded.job
     terms = {
         name: QueryTerms(
@@ -41,6 +44,7 @@ def open_site(spark: SparkSession, loaded: LoadedJob) -> Site:
         terms=terms,
         directory=None if kept is None else kept / "site",
         watch=job.watch,
+        metrics=metrics,
     )
 
 

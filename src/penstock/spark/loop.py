@@ -23,6 +23,7 @@ from penstock.core.settings import QueryTerms, Settings, check_timing
 from penstock.core.state import State
 from penstock.core.types import Batch, Plan, Report
 from penstock.errors import PenstockError
+from penstock.metrics.site_meter import Meter, NoMeter
 from penstock.spark.elsewhere import Elsewhere
 from penstock.spark.engine import Engine
 from penstock.spark.fan_out import ResultNames
@@ -68,6 +69,7 @@ class Loop:
         controller: Callable[[Settings], Controller],
         watching: Watching | None = None,
         rehearsal: Rehearsal | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.settings = settings
         self.ledger = Ledger(saved.directory and saved.directory / "ledger.jsonl")
@@ -88,6 +90,7 @@ class Loop:
         self._sic = SicAccounts(self.elsewhere)
         self._recovery = Recovery(engine, saved, self.ledger)
         self._rehearsal = rehearsal or Rehearsal(engine)
+        self._meter = meter or NoMeter()
         self._lock = threading.RLock()
         self._closed = False
         self._close = engine.listen(self)
@@ -198,10 +201,13 @@ class Loop:
                 if self._rehearsal.is_one(found):
                     return gate.codec.encode(REHEARSED, counting=True)
                 stream = self._take_in(found)
+            began = time.perf_counter()
             try:
                 self._step(stream, batch)
                 decided = self._recovery.decided_before(stream, gate)
-                return decided or self._written_down(stream, gate)
+                shipment = decided or self._written_down(stream, gate)
+                self._measure_plan(stream, time.perf_counter() - began)
+                return shipment
             except PenstockError:
                 raise  # the user's policy is wrong, say, and the user must hear of it
             except Exception:
@@ -358,6 +364,22 @@ class Loop:
                 except Exception:
                     log.exception("cannot read the progress of %s", stream.name)
 
+    def _measure_batch(self, stream: SparkQuery, gated: Batch) -> None:
+        """Tells whoever measures the site of a batch; what goes wrong there harms nothing here."""
+        latency = stream.latencies[-1]
+        ages = () if latency.ages is None else latency.ages.tolist()
+        try:
+            self._meter.counted(gated, ages, latency.measured)
+        except Exception:
+            log.exception("batch %d of %s is not in the metrics", gated.number, stream.name)
+
+    def _measure_plan(self, stream: SparkQuery, seconds: float) -> None:
+        """Tells how long a batch waited for its plan."""
+        try:
+            self._meter.planned(stream.name, seconds)
+        except Exception:
+            log.exception("a plan of %s is not in the metrics", stream.name)
+
     def _count(self, stream: SparkQuery, alone: bool) -> None:
         progress = stream.unread()
         if progress is None:
@@ -378,6 +400,7 @@ class Loop:
         if any(lost):
             self.ledger.note_losses(stream.name, progress.query, progress.batch, lost._asdict())
         self._totals.add(gated, lost)
+        self._measure_batch(stream, gated)
         self.recent.append(guarded)
         if self._watching is None:
             self._finished.append(guarded)

@@ -18,6 +18,7 @@ from penstock.core.state import State
 from penstock.core.types import Batch, Plan
 from penstock.errors import PenstockError
 from penstock.guard.admission import Function
+from penstock.metrics.site_meter import Meter
 from penstock.spark import arguments, guard_arguments
 from penstock.spark.elsewhere import with_class
 from penstock.spark.engine import Engine
@@ -30,6 +31,7 @@ from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.rehearsal import Rehearsal
+from penstock.spark.site_metrics import SiteMetrics
 from penstock.spark.site_report import SiteReport
 from penstock.spark.stream_state import Trigger
 from penstock.spark.watching import Watching
@@ -85,6 +87,10 @@ class Site:
         seconds longer.
     controller
         What makes the controller of some settings, for experiments with another one.
+    metrics
+        A port of this machine, or an address and a port such as ``"0.0.0.0:9464"``, at which
+        Prometheus finds the figures of the report; or an object that hears of every batch, see
+        ``penstock.metrics.site_meter.Meter``.
 
     Examples
     --------
@@ -115,9 +121,11 @@ class Site:
         watch: bool = False,
         rehearse: bool = True,
         controller: Callable[[Settings], Controller] = concept_controller,
+        metrics: int | str | Meter | None = None,
     ) -> None:
         self.spark = spark
         self._engine = Engine(spark)
+        self._metrics = SiteMetrics(metrics)
         settings = Settings(
             interval=arguments.duration("interval", interval),
             latency=None if latency is None else arguments.duration("latency", latency),
@@ -140,7 +148,13 @@ class Site:
             controller,
             self._watching,
             Rehearsal(self._engine, arguments.switch("rehearse", rehearse)),
+            self._metrics.meter,
         )
+        try:
+            self._metrics.serve(self.report, lambda: self.settings)
+        except PenstockError:
+            self._loop.close()
+            raise
 
     # --- what a program calls -----------------------------------------------------------------
 
@@ -336,6 +350,7 @@ class Site:
         mine = [query for query in self.spark.streams.active if self._loop.gates_in(query)]
         for query in mine:
             query.stop()
+        self._metrics.close()
         self._loop.close()
         self.guards.close()
 
@@ -366,6 +381,11 @@ class Site:
     def gates(self) -> Mapping[str, Gate]:
         """The gates that it has made, by the names under which Spark observes them."""
         return self._loop.gates
+
+    @property
+    def metrics_address(self) -> str | None:
+        """Where Prometheus finds the figures of the report, until the site is stopped."""
+        return self._metrics.address
 
     @property
     def state(self) -> State:

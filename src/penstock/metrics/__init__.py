@@ -1,0 +1,1 @@
+"""What a monitoring system collects of a site and of the oracle, in Prometheus' form."""
