@@ -11,6 +11,9 @@ from tests.federation.support import TOKEN
 
 KNOWN_QUERY = "load"
 KNOWN_SEQUENCE = 1_000_000
+KNOWN_UPDATE = {"query": KNOWN_QUERY, "sic": 0.5, "at": 1.0, "seq": KNOWN_SEQUENCE}
+MACHINES = {"columns": "ts TIMESTAMP, cpu DOUBLE", "time": "ts"}
+"""The only source that the site lends."""
 JSON = "application/json"
 
 
@@ -55,11 +58,13 @@ def good_order(luck: random.Random) -> dict[str, Any]:
     return {
         "query": {
             "query": f"q{luck.randrange(10**6)}",
-            "sql": "SELECT count(*) FROM rome.machines",
+            "sql": "SELECT window.start AS ts, count(*) AS n FROM rome.machines "
+            "GROUP BY window(ts, '1 second')",
+            "sink": {"format": "noop"},
         },
-        "fragment": "root",
+        "fragment": "rome",
         "places": {"root": [{"site": "rome", "address": "http://127.0.0.1:1"}]},
-        "catalog": {"rome.machines": {"columns": "cpu DOUBLE"}},
+        "catalog": {"rome.machines": dict(MACHINES)},
     }
 
 
@@ -219,6 +224,12 @@ def old_sequence(luck: random.Random) -> Made:
     return "old-sequence", request("POST", "/update-sic", to_json(update))
 
 
+def replayed(luck: random.Random) -> Made:
+    """An update that was accepted once, to the byte."""
+    del luck
+    return "old-sequence", request("POST", "/update-sic", to_json(KNOWN_UPDATE))
+
+
 def unknown_query(luck: random.Random) -> Made:
     update = {**good_update(luck), "query": f"other{luck.randrange(10**9)}"}
     return "unknown-query", request("POST", "/update-sic", to_json(update))
@@ -232,6 +243,123 @@ def unknown_fragment(luck: random.Random) -> Made:
 def name_of_no_fragment(luck: random.Random) -> Made:
     names = ["root", "root@", "@load", "root@load@0", "root@load@1@2", "root@lo%20ad", "%00", "..."]
     return "bad-message", request("DELETE", f"/fragments/{luck.choice(names)}")
+
+
+def bad_order(luck: random.Random, reason: str, sql: str) -> Made:
+    order = good_order(luck)
+    order["query"]["sql"] = sql
+    return reason, request("POST", "/fragments", to_json(order))
+
+
+def spaced(luck: random.Random, sql: str) -> str:
+    """Writes SQL with other spaces, cases and comments, which mean the same."""
+    gaps = [" ", "  ", "\n", "\t", " /* avg(cpu) */ ", " -- harmless\n"]
+    cased = luck.choice([sql, sql.upper(), sql.lower()]) if "'" not in sql else sql
+    return "".join(luck.choice(gaps) if sign == " " else sign for sign in cased)
+
+
+def sql_that_reads_a_file(luck: random.Random) -> Made:
+    kind = luck.choice(["parquet", "text", "csv", "json", "orc", "binaryFile", "delta", "`text`"])
+    place = luck.choice(["/etc/passwd", "file:///etc/shadow", "../../rome/ledger", "s3a://x/y"])
+    sql = luck.choice(
+        [
+            f"SELECT * FROM {kind}.`{place}`",
+            f"SELECT ts, cpu FROM rome.machines UNION ALL SELECT * FROM {kind}.`{place}`",
+            f"SELECT * FROM rome.machines WHERE cpu IN (SELECT value FROM {kind}.`{place}`)",
+            f"SELECT * FROM read_files('{place}')",
+            f"SELECT * FROM `{place}`",
+        ]
+    )
+    return bad_order(luck, "bad-sql", spaced(luck, sql))
+
+
+FUNCTIONS_OF_NO_LIST = (
+    *("reflect('java.lang.Runtime', 'exit', 1)", "java_method('java.lang.System', 'getenv')"),
+    *("input_file_name()", "current_user()", "version()", "from_json('{}', 'a INT')", "uuid()"),
+    *(
+        "ai_query('m', cpu)",
+        "transform(array(cpu), x -> x)",
+        "my_function(cpu)",
+        "space(999999999)",
+    ),
+    *("regexp_replace('a', '(a+)+b', '')", "system.builtin.reflect('a', 'b')", "sequence(1, 99)"),
+)
+
+
+def sql_with_a_function_of_no_list(luck: random.Random) -> Made:
+    call = luck.choice(FUNCTIONS_OF_NO_LIST)
+    sql = luck.choice(
+        [
+            f"SELECT ts, {call} AS x FROM rome.machines",
+            f"SELECT * FROM rome.machines WHERE {call} = 'x'",
+            f"SELECT window.start, max({call}) AS x FROM rome.machines "
+            "GROUP BY window(ts, '1 second')",
+            f"SELECT window.start, count(*) AS n FROM rome.machines "
+            f"GROUP BY window(ts, '1 second') HAVING max(coalesce({call}, 'x')) = 'x'",
+        ]
+    )
+    return bad_order(luck, "bad-sql", sql)
+
+
+def sql_hidden_in_a_comment(luck: random.Random) -> Made:
+    """What looks like a comment to one reader, and like SQL to another."""
+    call = luck.choice(["reflect('a', 'b')", "input_file_name()", "java_method('a', 'b')"])
+    sql = luck.choice(
+        [
+            f"SELECT ts, /* */ {call} /* */ AS x FROM rome.machines",
+            f"SELECT ts, -- cpu\n {call} AS x FROM rome.machines",
+            f"SELECT /* /* */ */ ts, {call} AS x FROM rome.machines",
+            f"SELECT ts, cpu -- \\\n, {call} AS x\n FROM rome.machines",
+            f"SELECT ts, {call.replace('(', ' /* avg */ (', 1)} AS x FROM rome.machines",
+            "SELECT /*+ BROADCAST(m) */ ts, cpu FROM rome.machines AS m",
+            f"SELECT ts, cpu FROM rome.machines; DROP TABLE x -- {call}",
+        ]
+    )
+    return bad_order(luck, "bad-sql", sql)
+
+
+def sql_hidden_in_a_common_table(luck: random.Random) -> Made:
+    call = luck.choice(["reflect('a', 'b')", "input_file_name()", "current_user()"])
+    sql = luck.choice(
+        [
+            f"WITH a AS (SELECT ts, {call} AS x FROM rome.machines) SELECT * FROM a",
+            "WITH a AS (SELECT * FROM text.`/etc/passwd`) SELECT * FROM a",
+            "WITH a AS (WITH b AS (SELECT * FROM csv.`/etc`) SELECT * FROM b) SELECT * FROM a",
+            f"WITH a AS (SELECT * FROM rome.machines), b AS (SELECT ts, {call} AS x FROM a) "
+            "SELECT * FROM b",
+            "WITH machines AS (SELECT * FROM text.`/etc/passwd`) SELECT * FROM rome.machines",
+        ]
+    )
+    return bad_order(luck, "bad-sql", sql)
+
+
+def sql_of_what_is_not_lent(luck: random.Random) -> Made:
+    order = good_order(luck)
+    table = luck.choice(["rome.secrets", "oslo.machines", "root@load", "`root@load~links`"])
+    order["query"]["sql"] = order["query"]["sql"].replace("rome.machines", table)
+    return "bad-sql", request("POST", "/fragments", to_json(order))
+
+
+def source_that_the_sender_made_up(luck: random.Random) -> Made:
+    """The sender says that the site lends it."""
+    order = good_order(luck)
+    name = luck.choice(["secrets", "ledger", "machines2"])
+    order["catalog"] = {f"rome.{name}": dict(MACHINES)}
+    order["query"]["sql"] = order["query"]["sql"].replace("rome.machines", f"rome.{name}")
+    return "unknown-source", request("POST", "/fragments", to_json(order))
+
+
+def result_where_none_belongs(luck: random.Random) -> Made:
+    order = {**good_order(luck), "fragment": "root"}
+    path = luck.choice(["/etc/cron.d/x", "../../other/out", "s3a://x/y", "a/../../b"])
+    order["query"]["sink"] = luck.choice(
+        [
+            {"format": "parquet", "path": path},
+            {"format": luck.choice(["jdbc", "kafka", "text", "delta"]), "path": "out"},
+            {"format": "csv", "path": "out", "options": {"path": path}},
+        ]
+    )
+    return "forbidden", request("POST", "/fragments", to_json(order))
 
 
 def path_tricks(luck: random.Random) -> Made:
@@ -275,9 +403,17 @@ MAKERS: list[Callable[[random.Random], Made]] = [
     no_object,
     wrong_order,
     old_sequence,
+    replayed,
     unknown_query,
     unknown_fragment,
     name_of_no_fragment,
+    sql_that_reads_a_file,
+    sql_with_a_function_of_no_list,
+    sql_hidden_in_a_comment,
+    sql_hidden_in_a_common_table,
+    sql_of_what_is_not_lent,
+    source_that_the_sender_made_up,
+    result_where_none_belongs,
     path_tricks,
     wrong_method,
 ]

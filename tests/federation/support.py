@@ -10,18 +10,22 @@ from threading import Lock
 from typing import Any
 
 from penstock.federation.access import USUAL_CALLER_LIMIT, Access, RateLimit
+from penstock.federation.autonomy import refuse_order
 from penstock.federation.client import SiteClient
 from penstock.federation.ids import fragment_id
+from penstock.federation.known_splits import KnownSplits
 from penstock.federation.messages import (
     FragmentAnswer,
     FragmentOrder,
     FragmentStatus,
+    LentSource,
     SicUpdate,
     SiteStatistics,
 )
 from penstock.federation.query_file import FederatedQuery
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.serving import ServedApp
+from penstock.federation.site_file import SiteFile
 from penstock.federation.site_server import site_app
 
 TOKEN = "the-token-of-rome-0123456789"
@@ -91,6 +95,22 @@ class SiteInMemory:
 
     def report(self) -> dict[str, Any]:
         return {"site": self.name}
+
+
+@dataclass
+class ConfinedSite(SiteInMemory):
+    """Refuses what a real site refuses, which lends one source and runs nothing."""
+
+    file: SiteFile = field(
+        default_factory=lambda: SiteFile.model_validate({"site": "rome", "directory": "x"})
+    )
+    lent: Mapping[str, LentSource] = field(default_factory=dict)
+    splits: KnownSplits = field(default_factory=KnownSplits)
+
+    def deploy(self, order: FragmentOrder, caller: str) -> FragmentAnswer:
+        running = list(self.orders.values())
+        refuse_order(self.file, self.lent, running, self.splits, order, caller)
+        return super().deploy(order, caller)
 
 
 @contextmanager

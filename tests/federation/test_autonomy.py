@@ -3,12 +3,20 @@
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.federation.autonomy import owned_by, refuse_others, refuse_query
-from penstock.federation.messages import FragmentOrder
+from penstock.federation.autonomy import (
+    owned_by,
+    refuse_news,
+    refuse_order,
+    refuse_others,
+    refuse_query,
+)
+from penstock.federation.known_splits import KnownSplits
+from penstock.federation.messages import FragmentOrder, LentSource, Place
 from penstock.federation.oracle_client import OracleClient
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.site_file import SiteFile
@@ -31,6 +39,10 @@ def order(sql: str = SQL, submitter: str = "", sink: dict[str, Any] | None = Non
     )
 
 
+def place_of(site: str) -> Place:
+    return Place(site=site, address="http://127.0.0.1:1")
+
+
 def a_site(**more: Any) -> SiteFile:
     return SiteFile.model_validate({"site": "rome", "directory": "x", **more})
 
@@ -51,6 +63,32 @@ def test_only_its_submitter_and_its_sites_may_change_a_fragment() -> None:
     with pytest.raises(RefusedError) as refused:
         refuse_others(mine, "bob")
     assert refused.value.reason is Reason.FORBIDDEN
+
+
+def test_news_of_a_query_comes_from_the_site_of_its_root_alone() -> None:
+    strict = a_site(accepts={name: name * 8 for name in ("oslo", "alice", "rome")})
+    mine = order().model_copy(update={"places": {"root": [place_of("oslo")]}})
+    refuse_news(strict, [mine], "load", "oslo")
+    refuse_news(strict, [mine], "load", "rome")  # its own coordinator, where the root is here
+    refuse_news(a_site(), [mine], "load", "local")
+    for caller, query, reason in (
+        ("alice", "load", Reason.FORBIDDEN),  # who would have a query of hers favoured
+        ("oslo", "other", Reason.UNKNOWN_QUERY),
+    ):
+        with pytest.raises(RefusedError) as refused:
+            refuse_news(strict, [mine], query, caller)
+        assert refused.value.reason is reason
+
+
+def test_what_a_site_does_not_lend_is_refused_before_the_query_is_cut() -> None:
+    lent = {"machines": LentSource(columns="ts TIMESTAMP, cpu DOUBLE", time="ts")}
+    splits = KnownSplits()
+    refuse_order(a_site(), lent, [], splits, order(), "alice")
+    other = {"rome.secrets": lent["machines"]}
+    asked = order(SQL.replace("machines", "secrets")).model_copy(update={"catalog": other})
+    with patch.object(splits, "of", side_effect=AssertionError), pytest.raises(RefusedError) as it:
+        refuse_order(a_site(), lent, [], splits, asked, "alice")
+    assert it.value.reason is Reason.UNKNOWN_SOURCE
 
 
 def test_nobody_submits_in_the_name_of_another() -> None:

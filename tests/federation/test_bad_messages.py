@@ -14,11 +14,13 @@ import pytest
 from penstock.federation import checked_app, serving
 from penstock.federation.access import RateLimit
 from penstock.federation.client import CallError
-from penstock.federation.messages import SicUpdate
+from penstock.federation.messages import LentSource, SicUpdate
 from penstock.federation.serving import ServedApp
 from tests.federation.bad_messages import (
     KNOWN_QUERY,
     KNOWN_SEQUENCE,
+    KNOWN_UPDATE,
+    MACHINES,
     MAKERS,
     Bad,
     bad_messages,
@@ -30,6 +32,7 @@ from tests.federation.bad_messages import (
 from tests.federation.support import (
     LIMITLESS,
     TOKEN,
+    ConfinedSite,
     SiteInMemory,
     an_order,
     calling,
@@ -40,7 +43,9 @@ from tests.federation.support import (
 STATUS_OF_REASON = {  # written down once more, since it is what others go by
     "bad-json": 400,
     "bad-message": 422,
+    "bad-sql": 422,
     "bad-token": 401,
+    "forbidden": 403,
     "not-http": 400,
     "old-sequence": 409,
     "too-large": 413,
@@ -48,6 +53,7 @@ STATUS_OF_REASON = {  # written down once more, since it is what others go by
     "unknown-fragment": 404,
     "unknown-path": 404,
     "unknown-query": 404,
+    "unknown-source": 404,
     "wrong-method": 405,
 }
 MOST_GROWTH_BYTES = 350_000
@@ -79,13 +85,19 @@ def refused(server: ServedApp, bad: Bad) -> str | None:
     return None
 
 
+def a_confined_site() -> ConfinedSite:
+    """Returns a site that lends one source, and runs a fragment of the query that is known."""
+    site = ConfinedSite(lent={"machines": LentSource.model_validate(MACHINES)})
+    SiteInMemory.deploy(site, an_order(KNOWN_QUERY), "test")
+    return site
+
+
 def test_10000_bad_messages_are_refused_and_counted_and_break_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    site = SiteInMemory()
+    site = a_confined_site()
     with served(site, {"rome": TOKEN}, LIMITLESS) as server, calling(server, TOKEN) as client:
-        client.deploy(an_order(KNOWN_QUERY))
-        client.update_sic(SicUpdate(query=KNOWN_QUERY, sic=0.5, at=1, seq=KNOWN_SEQUENCE))
+        client.update_sic(SicUpdate.model_validate(KNOWN_UPDATE))
         before = site.orders.copy(), site.news.copy()
         expected: Counter[str] = Counter()
         messages = list(bad_messages(10_000, seed=17))
@@ -112,9 +124,8 @@ def test_10000_bad_messages_are_refused_and_counted_and_break_nothing(
 
 def test_the_good_messages_that_bad_ones_are_made_of_are_accepted() -> None:
     luck = random.Random(17)
-    site = SiteInMemory()
+    site = a_confined_site()
     with served(site, {"rome": TOKEN}) as server:
-        site.deploy(an_order(KNOWN_QUERY), "test")
         for path, body in (("/update-sic", good_update(luck)), ("/fragments", good_order(luck))):
             assert send(server, request("POST", path, to_json(body)))[0] == 200
 

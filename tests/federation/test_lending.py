@@ -1,13 +1,20 @@
 """A site lends what its file says, and its own queries keep the rest."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import policy as policies
+from penstock.core.controller import Controller
 from penstock.core.demand import Demand, Queries, is_blind, keeps_paid, levels_sic
+from penstock.core.settings import QueryTerms, Settings
+from penstock.core.state import State
+from penstock.core.types import CoordinatorNews, Plan, Report, Stratum
 from penstock.federation.lending import Lending
+from penstock.testing import Cost, Plant
 
 GUESTS = [True, True, False]
 
@@ -75,3 +82,38 @@ def test_it_says_of_itself_what_its_policy_says(name: str) -> None:
     lending = Lending(policy, 0.5)
     for says in (is_blind, levels_sic, keeps_paid):
         assert says(lending) == says(policy)
+
+
+OWN, STRANGER = Stratum("own", "s"), Stratum("stranger", "s")
+COST = Cost(fixed=0.05, arriving=1e-8, admitting=4e-5)
+
+
+class Misled(Controller):
+    """Hears before each batch that the stranger's result has come to nothing so far."""
+
+    def step(self, state: State, report: Report) -> tuple[State, Plan]:
+        lie = {"stranger": CoordinatorNews(0.0, report.now)}
+        return super().step(state, replace(report, told=lie))
+
+
+def own_sic(share: float, rates: dict[Stratum, float]) -> float:
+    """Runs a site that lends a share, and returns the SIC of its own query when it has settled."""
+    settings = Settings(
+        policy=Lending(policies.get("balance-sic-paid"), share),
+        terms={"stranger": QueryTerms(weight=1e6, guest=True)},
+    )
+    runs = Plant(rates, COST).run(Misled(settings), batches=60)[30:]
+    return sum(r.counts[OWN].admitted for r in runs) / sum(r.counts[OWN].arrived for r in runs)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
+def test_law_9_a_stranger_that_would_take_all_leaves_a_site_the_share_that_its_file_keeps(
+    share: float,
+) -> None:
+    """However much the stranger sends, weighs, and is said to lack."""
+    alone = own_sic(share, {OWN: 40_000.0})
+    assert alone < 0.8  # the site is overloaded already
+    beside = own_sic(share, {OWN: 40_000.0, STRANGER: 400_000.0})
+    assert beside == pytest.approx((1 - share) * alone, abs=0.05)
+    if share:  # and the stranger would have taken more, had the file allowed it
+        assert own_sic(1.0, {OWN: 40_000.0, STRANGER: 400_000.0}) < beside - 0.05

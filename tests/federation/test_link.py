@@ -3,9 +3,17 @@
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.federation.link import KEPT_SECONDS, DirectoryLinks, LinkName, LinkWriter, read_link
+from penstock.federation.link import (
+    KEPT_SECONDS,
+    DirectoryLinks,
+    LinkError,
+    LinkName,
+    LinkWriter,
+    read_link,
+)
 
 COLUMNS = "n BIGINT, _time TIMESTAMP"
 
@@ -87,3 +95,30 @@ def test_files_that_were_read_go_and_others_go_after_an_hour(
     newest = "rome@q+a1-000000000100.parquet"  # old by the clock that was moved, or just not
     assert {file.name for file in link.glob("*.parquet")} <= {newest}
     assert list((link / ".unfinished").iterdir()) == []
+
+
+def test_a_link_that_cannot_be_written_says_which_and_why_and_takes_the_batch_later(
+    spark: SparkSession, tmp_path: Path, link: Path
+) -> None:
+    writer = LinkWriter([link], "rome@q", "a1")
+    writer.write(rows(spark, 0, 5), 0)
+    aside = link.rename(link.with_name("aside"))
+    link.touch()  # a file in the directory's place, which not even an administrator can write into
+    with pytest.raises(LinkError, match=rf"the link {link} cannot be written: \S+"):
+        writer.write(rows(spark, 5, 9), 1)
+    with pytest.raises(LinkError, match="cannot be written"):
+        LinkWriter([link], "rome@q", "a1")
+    with pytest.raises(LinkError, match=rf"the link {link} cannot be read: \S+"):
+        read_link(spark, link, COLUMNS)
+    link.unlink()
+    aside.rename(link)
+    writer.write(rows(spark, 5, 9), 1)
+    assert read_all(spark, link, tmp_path / "checkpoint", tmp_path / "out") == list(range(9))
+
+
+def test_a_batch_that_cannot_be_computed_is_no_fault_of_the_link(
+    spark: SparkSession, link: Path
+) -> None:
+    broken = rows(spark, 0, 3).selectExpr("raise_error('bad') AS n", "_time")
+    with pytest.raises(PySparkException, match="bad"):
+        LinkWriter([link], "rome@q", "a1").write(broken, 0)

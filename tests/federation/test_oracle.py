@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.federation.messages import Heartbeat, QueryStatus, SiteStatistics
+from penstock.federation.messages import FragmentStatus, Heartbeat, QueryStatus, SiteStatistics
 from penstock.federation.oracle import Oracle
 from penstock.federation.query_file import Ranking
 
@@ -129,3 +129,21 @@ def test_overload_and_queries_are_told_when_they_begin_and_end() -> None:
         [],
         [("overload-ended", ""), ("query-gone", "load")],
     ]
+
+
+def test_a_fragment_that_fails_and_one_that_runs_again_are_told_once() -> None:
+    def beat(state: str, trouble: str = "") -> Heartbeat:
+        mine = FragmentStatus(
+            id="root@load", query="load", fragment="root", state=state, trouble=trouble
+        )
+        return a_beat("rome").model_copy(update={"fragments": [mine]})
+
+    oracle = Oracle()
+    oracle.hear(beat("running"), 100.0)
+    (failed,) = oracle.hear(beat("failed", "the link cannot be written"), 102.0)
+    assert (failed.kind, failed.query) == ("fragment-failed", "load")
+    assert failed.text == "rome cannot run root@load: the link cannot be written"
+    assert oracle.hear(beat("failed", "the link cannot be written"), 104.0) == []
+    (back,) = oracle.hear(beat("running"), 106.0)
+    assert (back.kind, back.text) == ("fragment-back", "rome runs root@load again")
+    assert oracle.hear(beat("stopped"), 108.0) == []

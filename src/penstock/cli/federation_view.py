@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.oracle_watch import FederationMoment
-from penstock.federation.messages import SiteStatistics
+from penstock.federation.messages import FAILED, SiteStatistics
 from penstock.federation.oracle_messages import ListedQuery, ListedSite
 
 WIDTH_WITHOUT_TERMINAL = 120
@@ -32,6 +32,7 @@ def picture(moment: FederationMoment, title: str, bars: bool = True) -> Renderab
         Text(title, style="bold"),
         sites_table(moment.sites),
         queries_table(moment, bars),
+        *(Text(told, style="red") for told in troubles(moment)),
         Text(verdict(moment)),
     )
 
@@ -58,6 +59,16 @@ def queries_table(moment: FederationMoment, bars: bool = True) -> Table:
     return shown
 
 
+def troubles(moment: FederationMoment) -> list[str]:
+    """Says in a line each which fragments have failed; their sites try them again."""
+    return [
+        f"{site.site} cannot run {fragment.id}: {fragment.trouble}"
+        for site in moment.sites
+        for fragment in site.fragments
+        if fragment.state == FAILED and not site.silent
+    ]
+
+
 def verdict(moment: FederationMoment) -> str:
     """Says how fairly the queries fare, in a line."""
     answer = moment.queries
@@ -76,13 +87,14 @@ def sparkline(values: Iterable[float]) -> str:
 
 
 def line(moment: FederationMoment, elapsed: float) -> str:
-    """Says how a federation is in one line."""
+    """Says how a federation is in one line, and in one more for each fragment that has failed."""
     busy = "  ".join(
         f"{site.site} {'silent' if site.silent else _busy(site.statistics)}"
         for site in moment.sites
     )
     sic = "  ".join(f"{query.query} {_sic(query.sic_now)}" for query in moment.queries.queries)
-    return f"[{elapsed:4.0f} s] busy: {busy or 'nobody yet'}  SIC: {sic or 'none yet'}"
+    told = f"[{elapsed:4.0f} s] busy: {busy or 'nobody yet'}  SIC: {sic or 'none yet'}"
+    return "\n".join([told, *troubles(moment)])
 
 
 def _table(first: str, numbers: Iterable[str]) -> Table:

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from penstock.federation.confinement import RefusedSqlError, confine
 from penstock.federation.federated_sql import written_out
 from penstock.federation.fragment_plan import PlannedFragment
+from penstock.federation.known_splits import KnownSplits
 from penstock.federation.messages import FragmentOrder, LentSource
 from penstock.federation.query_file import ANY_SITE, ROOT
 from penstock.federation.refusals import Reason, RefusedError
@@ -48,6 +49,39 @@ def refuse_others(order: FragmentOrder, caller: str) -> None:
 
 def _sites_of(order: FragmentOrder) -> set[str]:
     return {place.site for places in order.places.values() for place in places}
+
+
+def refuse_order(
+    file: SiteFile,
+    lent: Mapping[str, LentSource],
+    running: Iterable[FragmentOrder],
+    splits: KnownSplits,
+    order: FragmentOrder,
+    caller: str,
+) -> None:
+    """Refuses an order that a site's file refuses, or that reads what the site does not lend."""
+    refuse_submitter(file, caller)
+    refuse_submitter(file, order.submitter)
+    refuse_query(file, order)
+    refuse_name_of_another(order, running)
+    _refuse_catalog(file, lent, order)  # before the query is cut, which takes a while
+    plan = splits.of(order).fragment(order.fragment)
+    refuse_place(file, plan)
+    refuse_sources(lent, plan)
+
+
+def refuse_news(file: SiteFile, orders: Iterable[FragmentOrder], query: str, caller: str) -> None:
+    """Refuses news of a query that does not run here, or that is not from a site of its root.
+
+    Whoever may submit could otherwise say that a query of theirs is worth nothing, and each site
+    would favour it.
+    """
+    mine = [order for order in orders if order.query.query == query]
+    if not mine:
+        raise RefusedError(Reason.UNKNOWN_QUERY, f"{query!r} does not run here")
+    roots = {place.site for order in mine for place in order.places.get(ROOT, [])}
+    if file.accepts and caller not in {file.site, *roots}:
+        raise RefusedError(Reason.FORBIDDEN, f"the root of {query!r} is not at {caller!r}")
 
 
 def refuse_query(file: SiteFile, order: FragmentOrder) -> None:
@@ -93,8 +127,20 @@ def refuse_place(file: SiteFile, plan: PlannedFragment) -> None:
 def refuse_sources(lent: Mapping[str, LentSource], plan: PlannedFragment) -> None:
     """Refuses a fragment that reads what the site does not lend."""
     for source in plan.sources:
-        if source not in lent:
-            raise RefusedError(Reason.UNKNOWN_SOURCE, f"this site lends no source {source!r}")
+        _refuse_source(lent, source)
+
+
+def _refuse_catalog(file: SiteFile, lent: Mapping[str, LentSource], order: FragmentOrder) -> None:
+    """Refuses an order that says that this site lends what it does not lend."""
+    for name in order.catalog:
+        site, _, source = name.partition(".")
+        if site == file.site:
+            _refuse_source(lent, source)
+
+
+def _refuse_source(lent: Mapping[str, LentSource], source: str) -> None:
+    if source not in lent:
+        raise RefusedError(Reason.UNKNOWN_SOURCE, f"this site lends no source {source!r}")
 
 
 def _refuse_times(order: FragmentOrder) -> None:

@@ -11,13 +11,17 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.federation.ids import fragment_id
-from penstock.federation.messages import FragmentOrder, FragmentStatus, Place, SicUpdate
+from penstock.federation.messages import (
+    RUNNING,
+    FragmentOrder,
+    FragmentStatus,
+    Place,
+    SicUpdate,
+)
 from penstock.federation.sequences import Numbering
 
 INTERVALS_BETWEEN_LOOKS = 5
 NO_AGES: Mapping[str, float] = MappingProxyType({})
-RUNNING = "running"
-"""The state of a fragment that needs nothing; one that has failed is as good as missing."""
 LONGEST_BACK_OFF_INTERVALS = 16
 PATIENCE_SECONDS = 60.0
 """How long a fragment may be missing at its site before it is deployed anew. A site that has just
@@ -140,7 +144,7 @@ class Coordination:
         for missing in _placed_at(roots, address):
             identity = fragment_id(missing.fragment, missing.root.query.query, missing.replica)
             key = (identity, address)
-            if identity in running:
+            if identity in running:  # one that has failed is as good as missing
                 self._missing_since.pop(key, None)
             elif now - self._missing_since.setdefault(key, now) >= self.patience_seconds:
                 self._missing_since[key] = now  # and if that does not help, once more

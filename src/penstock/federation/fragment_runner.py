@@ -1,5 +1,6 @@
 """Runs fragments on a site: each is one Spark query behind gates, from its inputs to its output."""
 
+import logging
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,15 +24,17 @@ from penstock.federation.fragment_inputs import (
 from penstock.federation.fragment_plan import DERIVED_MARKS, TIME, PlannedFragment, SplitQuery
 from penstock.federation.ids import fragment_id
 from penstock.federation.known_splits import KnownSplits
-from penstock.federation.link import LinkName, Links, Sending, checkpoint_name
-from penstock.federation.messages import FragmentOrder
+from penstock.federation.link import LinkError, LinkName, Links, Sending, checkpoint_name
+from penstock.federation.messages import FAILED, RUNNING, STOPPED, FragmentOrder
 from penstock.federation.query_file import ROOT
 from penstock.federation.site_file import SiteFile
 from penstock.jobs.results import answer, derived_rows
+from penstock.spark import spark_errors
 from penstock.spark.gate.wire import nowhere
 from penstock.spark.query import RESULT_METRICS
 from penstock.spark.site import Site
 
+log = logging.getLogger("penstock")
 CANDIDATES, RESULTS = "candidates", "results"
 """The directories beside the links in which replicas put what they have, and what is delivered."""
 CHECKPOINTS = "checkpoints"
@@ -62,6 +65,22 @@ class RunningFragment:
         self.stream.stop()
         if isinstance(self.output, Delivery):
             self.output.stop()
+
+    @property
+    def state(self) -> str:
+        """Is ``running``, ``failed`` or, where it was stopped, ``stopped``."""
+        if self.stream.isActive:
+            return RUNNING
+        return FAILED if self.stream.exception() is not None else STOPPED
+
+    @property
+    def trouble(self) -> str:
+        """Why it has failed, in a line; empty where it has not."""
+        error = None if self.stream.isActive else self.stream.exception()
+        if error is None:
+            return ""
+        said = self.output.trouble if isinstance(self.output, Sender) else ""
+        return said or spark_errors.why_failed(error)
 
     @property
     def sent(self) -> int:
@@ -204,11 +223,25 @@ class Sender:
         self._query, self._view = query, view
         self.rows = 0
         """How many were sent."""
+        self.trouble = ""
+        """Why its links cannot be written, if they cannot."""
         self._writers: list[Sending] = []
         self._last_start = time.time()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        """Sends one batch; all that is in it arrived after the batch before had begun."""
+        """Sends one batch; all that is in it arrived after the batch before had begun.
+
+        Where a link cannot be written the fragment fails, and its site starts it again: then the
+        batch is read once more, and nothing is lost.
+        """
+        try:
+            self._send(batch, number)
+        except LinkError as error:
+            self.trouble = str(error)
+            log.error("%s: %s; its rows wait where they come from", self._sender, error)
+            raise
+
+    def _send(self, batch: DataFrame, number: int) -> None:
         since, self._last_start = self._last_start, time.time()
         if not self._writers:
             checkpoint = checkpoint_name(self._checkpoint)

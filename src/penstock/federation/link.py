@@ -20,12 +20,14 @@ import json
 import logging
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import PenstockError
 
 log = logging.getLogger("penstock")
 KEPT_SECONDS = 3600.0
@@ -34,7 +36,14 @@ CLEANED_EVERY_BATCHES = 100
 """A sender looks for old files of its own in one batch of so many."""
 UNFINISHED = ".unfinished"
 """The directory beside a link's files in which these are written; Spark reads no hidden files."""
+PROBED_BYTES = 4096
+"""What is written into a link to find out whether it can be written: a file system that is full
+still takes a file without anything in it."""
 Clock = Callable[[], float]
+
+
+class LinkError(PenstockError):
+    """Is raised where a link cannot be written or read; its message says which, and why."""
 
 
 def checkpoint_name(checkpoint: Path) -> str:
@@ -103,11 +112,29 @@ class LinkWriter:
     ) -> None:
         self._directories, self._clock = directories, clock
         self._prefix = f"{sender}+{checkpoint}-"
-        for directory in directories:
-            (directory / UNFINISHED).mkdir(parents=True, exist_ok=True)
+        self._check()
 
     def write(self, rows: DataFrame, batch: int) -> int:
-        """Writes the rows of a batch, all of them or none, and returns how many these are."""
+        """Writes the rows of a batch, all of them or none, and returns how many these are.
+
+        Raises a ``LinkError`` where it is the link that cannot take them.
+        """
+        try:
+            return self._write(rows, batch)
+        except Exception:
+            self._check()
+            raise
+
+    def _check(self) -> None:
+        """Makes the directories, and tries whether they can be written."""
+        for directory in self._directories:
+            probe = directory / UNFINISHED / f"{self._prefix}probe"
+            with _told_as_link_error(directory, "written"):
+                probe.parent.mkdir(parents=True, exist_ok=True)
+                probe.write_bytes(bytes(PROBED_BYTES))
+                probe.unlink()
+
+    def _write(self, rows: DataFrame, batch: int) -> int:
         written = self._directories[0] / UNFINISHED / f"{self._prefix}{batch}"
         try:
             rows.repartition(1).write.mode("overwrite").parquet(str(written))
@@ -142,13 +169,24 @@ class LinkWriter:
                         log.warning("%s was not read for an hour and is deleted", file)
 
 
+@contextlib.contextmanager
+def _told_as_link_error(directory: Path, what: str) -> Iterator[None]:
+    """Says which link it is, where the file system raises."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise LinkError(f"the link {directory} cannot be {what}: {why}") from None
+
+
 def _rows_in(file: Path) -> int:
     return int(import_module("pyarrow.parquet").read_metadata(file).num_rows)
 
 
 def read_link(spark: SparkSession, directory: Path, columns: str) -> DataFrame:
     """Streams what comes by a link; ``columns`` are those that its senders write."""
-    directory.mkdir(parents=True, exist_ok=True)
+    with _told_as_link_error(directory, "read"):
+        directory.mkdir(parents=True, exist_ok=True)
     return (
         spark.readStream.schema(columns)
         .option("pathGlobFilter", "*.parquet")

@@ -79,13 +79,20 @@ class SicUpdate(Message):
     seq: Annotated[int, Field(ge=0)]
 
 
+RUNNING, FAILED, STOPPED = "running", "failed", "stopped"
+"""The states of a fragment; its site starts one that has failed again."""
+LONGEST_TROUBLE_CHARACTERS = 300
+
+
 class FragmentStatus(Message):
     """Says how a fragment of a site is doing."""
 
     id: Id
     query: Name
     fragment: Name
-    state: Annotated[str, Field(max_length=40)] = "running"
+    state: Annotated[str, Field(max_length=40)] = RUNNING
+    trouble: Annotated[str, Field(max_length=LONGEST_TROUBLE_CHARACTERS)] = ""
+    """Why it has failed."""
     incarnation: Annotated[int, Field(ge=0)] = 0
     arrived: Amount = 0
     admitted: Amount = 0

@@ -4,12 +4,15 @@ It has no clock, no file and no network: every method is told the time, in secon
 Nothing depends on it but deployments and whoever looks.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
 from penstock.core.fairness import jain
 from penstock.federation.messages import (
+    FAILED,
+    RUNNING,
+    FragmentStatus,
     Heartbeat,
     QueryStatus,
     RankedSite,
@@ -165,6 +168,22 @@ def _news(before: _Known | None, beat: Heartbeat, now: float) -> Iterator[Event]
         yield _event("query-appeared", now, name, f"has the root of {query}", query)
     for query in sorted(ran - runs):
         yield _event("query-gone", now, name, f"has the root of {query} no more", query)
+    yield from _failures(_fragments(before.beat) if before else {}, beat, now)
+
+
+def _failures(before: Mapping[str, FragmentStatus], beat: Heartbeat, now: float) -> Iterator[Event]:
+    """Answers which fragments have failed since the last heartbeat, and which run again."""
+    for identity, status in sorted(_fragments(beat).items()):
+        had_failed = identity in before and before[identity].state == FAILED
+        if status.state == FAILED and not had_failed:
+            text = f"cannot run {identity}: {status.trouble}"
+            yield _event("fragment-failed", now, beat.site, text, status.query)
+        if status.state == RUNNING and had_failed:
+            yield _event("fragment-back", now, beat.site, f"runs {identity} again", status.query)
+
+
+def _fragments(beat: Heartbeat) -> dict[str, FragmentStatus]:
+    return {status.id: status for status in beat.fragments}
 
 
 def _names(queries: Iterable[QueryStatus]) -> set[str]:

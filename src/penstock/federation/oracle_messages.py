@@ -22,6 +22,8 @@ EventKind = Literal[
     "overload-ended",
     "query-appeared",
     "query-gone",
+    "fragment-failed",
+    "fragment-back",
 ]
 
 

@@ -21,11 +21,9 @@ from penstock.documents import Document
 from penstock.errors import PenstockError
 from penstock.federation.autonomy import (
     owned_by,
-    refuse_name_of_another,
+    refuse_news,
+    refuse_order,
     refuse_others,
-    refuse_place,
-    refuse_query,
-    refuse_sources,
     refuse_submitter,
 )
 from penstock.federation.fragment_inputs import columns_of
@@ -37,6 +35,8 @@ from penstock.federation.known_splits import KnownSplits
 from penstock.federation.lending import Lending
 from penstock.federation.link import DirectoryLinks, Links
 from penstock.federation.messages import (
+    FAILED,
+    LONGEST_TROUBLE_CHARACTERS,
     FragmentAnswer,
     FragmentOrder,
     FragmentStatus,
@@ -48,6 +48,7 @@ from penstock.federation.messages import (
 from penstock.federation.query_file import ROOT
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.result_sic import age_of_results, rows_of_results, sic_of_results
+from penstock.federation.revival import Revival
 from penstock.federation.sequences import FARTHEST_AHEAD_SECONDS
 from penstock.federation.site_file import SiteFile
 from penstock.federation.site_statistics import StatisticsManager
@@ -100,6 +101,9 @@ class SiteHost:
         self._manager = StatisticsManager(self.site.settings.stw_seconds)
         self._noted = self.site.report()
         self._running: dict[str, RunningFragment] = {}
+        self._not_started: dict[str, tuple[FragmentOrder, str]] = {}
+        """Orders from before a restart that could not be started yet, and why."""
+        self._revival = Revival(self.site.settings.interval)
         self._told: dict[str, float] = {}
         """What coordinators said last, by query."""
         self._heard: dict[str, float] = {}
@@ -116,13 +120,14 @@ class SiteHost:
             self._start_own()
         for order in self._store.all():
             try:
-                with self._deploying:
-                    self._check(order, order.submitter)  # the file may have changed since
-                    self._start(order)
+                self._check(order, order.submitter)  # the file may have changed since
             except PenstockError as error:
                 log.error("a fragment of %s is not run again: %s", order.query.query, error)
             except Exception:  # one fragment must not keep the site from its own queries
                 log.exception("a fragment of %s is not run again", order.query.query)
+            else:
+                with self._deploying:
+                    self._try_to_start(order)
 
     def end(self) -> None:
         """Stops all that runs here; the orders stay, for the next start."""
@@ -144,6 +149,17 @@ class SiteHost:
         self._noted = self.site.report()
         self._manager.sample(time.time(), self._noted)
 
+    def revive(self) -> None:
+        """Starts fragments again that have failed; the process calls it once an interval."""
+        with self._deploying:
+            found = self._revival.look(self._failed(), time.time())
+            for identity, wait in found.failed:
+                why = self._trouble_of(identity)
+                log.error("%s has failed and is started again in %.0f s: %s", identity, wait, why)
+            for identity in found.due:
+                log.warning("%s is started again", identity)
+                self._try_to_start(self._order_of(identity))
+
     # --- what the server asks --------------------------------------------------------------------
 
     def deploy(self, order: FragmentOrder, caller: str) -> FragmentAnswer:
@@ -164,6 +180,7 @@ class SiteHost:
             self._check(order, caller)
             if known is not None:
                 known.stop()
+            self._not_started.pop(identity, None)
             try:
                 running = self._start(order)
             except (PySparkException, ValueError) as error:
@@ -171,6 +188,8 @@ class SiteHost:
                     raise
                 said = spark_errors.told(error) if isinstance(error, PySparkException) else error
                 raise RefusedError(Reason.BAD_SQL, f"{identity}: {said}") from None
+            except OSError as error:  # of a checkpoint, say, whose disk is full
+                raise RefusedError(Reason.NOT_POSSIBLE, f"{identity}: {error}") from None
             self._store.keep(order)
             return FragmentAnswer(id=identity, columns=running.columns)
 
@@ -181,6 +200,7 @@ class SiteHost:
             refuse_submitter(self.file, caller)
             if running is None:
                 self._store.forget(fragment_id)  # one that could not be run again after a restart
+                self._not_started.pop(fragment_id, None)
                 raise RefusedError(Reason.UNKNOWN_FRAGMENT, f"{fragment_id} does not run here")
             refuse_others(running.order, caller)
             running.stop()
@@ -191,8 +211,11 @@ class SiteHost:
     def fragments(self) -> list[FragmentStatus]:
         """Answers the fragments that it was asked to run, and how they are."""
         with self._lock:
-            running = dict(self._running)
-        return [self._status(identity, fragment) for identity, fragment in running.items()]
+            running, waiting = dict(self._running), dict(self._not_started)
+        return [
+            *(self._status(identity, fragment) for identity, fragment in running.items()),
+            *(_status_of_waiting(identity, *told) for identity, told in waiting.items()),
+        ]
 
     def statistics(self) -> SiteStatistics:
         """Answers the statistics that the thesis asks of every node."""
@@ -209,8 +232,8 @@ class SiteHost:
         if update.at > time.time() + FARTHEST_AHEAD_SECONDS:
             raise RefusedError(Reason.BAD_MESSAGE, "'at' is more than a minute ahead")
         with self._lock:
-            if not any(f.order.query.query == update.query for f in self._running.values()):
-                raise RefusedError(Reason.UNKNOWN_QUERY, f"{update.query!r} does not run here")
+            orders = [fragment.order for fragment in self._running.values()]
+            refuse_news(self.file, orders, update.query, caller)
             self._told[update.query] = update.sic
             if caller != self.file.site:
                 self._heard[update.query] = time.time()
@@ -291,6 +314,35 @@ class SiteHost:
             self._running[running.id] = running
         return running
 
+    def _try_to_start(self, order: FragmentOrder) -> None:
+        """Starts a fragment again, or notes why it could not be started; never raises."""
+        identity = fragment_id(order.fragment, order.query.query, order.replica)
+        try:
+            if (before := self._running.get(identity)) is not None:
+                before.stop()
+            self._start(order)
+            self._not_started.pop(identity, None)
+        except Exception as error:  # one fragment must not keep the others from running
+            log.debug("%s was not started", identity, exc_info=True)
+            with self._lock:
+                self._running.pop(identity, None)
+                self._not_started[identity] = order, spark_errors.why_failed(error)
+
+    def _failed(self) -> list[str]:
+        """Lists the fragments that should run and do not."""
+        failed = [name for name, each in self._running.items() if each.state == FAILED]
+        return failed + list(self._not_started)
+
+    def _trouble_of(self, identity: str) -> str:
+        if identity in self._not_started:
+            return self._not_started[identity][1]
+        return self._running[identity].trouble
+
+    def _order_of(self, identity: str) -> FragmentOrder:
+        if identity in self._not_started:
+            return self._not_started[identity][0]
+        return self._running[identity].order
+
     def _start_own(self) -> None:
         """Starts the queries of the site's own file, as a job file's."""
         job = JobFile(
@@ -308,15 +360,9 @@ class SiteHost:
 
     def _check(self, order: FragmentOrder, caller: str) -> None:
         """Refuses what this site's file refuses, and SQL that reads what it does not lend."""
-        refuse_submitter(self.file, caller)
-        refuse_submitter(self.file, order.submitter)
-        refuse_query(self.file, order)
         with self._lock:
             running = [fragment.order for fragment in self._running.values()]
-        refuse_name_of_another(order, running)
-        plan = self._splits.of(order).fragment(order.fragment)
-        refuse_place(self.file, plan)
-        refuse_sources(self.lent, plan)
+        refuse_order(self.file, self.lent, running, self._splits, order, caller)
 
     def _told_again(self, known: RunningFragment, order: FragmentOrder) -> FragmentAnswer:
         """The places of an order that comes again are in force from now on."""
@@ -328,12 +374,12 @@ class SiteHost:
 
     def _status(self, identity: str, fragment: RunningFragment) -> FragmentStatus:
         stream = self.site.streams.get(identity)
-        state = "running" if fragment.stream.isActive else "failed"
         return FragmentStatus(
             id=identity,
             query=fragment.order.query.query,
             fragment=fragment.order.fragment,
-            state=state,
+            state=fragment.state,
+            trouble=fragment.trouble[:LONGEST_TROUBLE_CHARACTERS],
             incarnation=fragment.order.incarnation,
             arrived=0 if stream is None else stream.arrived,
             admitted=0 if stream is None else stream.admitted,
@@ -370,6 +416,17 @@ class SiteHost:
                 frame = behind(read(self.site.spark, entry, self._base), entry)
                 found[name] = LentSource(columns=columns_of(frame.schema), time=entry.event_time)
         return found
+
+
+def _status_of_waiting(identity: str, order: FragmentOrder, why: str) -> FragmentStatus:
+    return FragmentStatus(
+        id=identity,
+        query=order.query.query,
+        fragment=order.fragment,
+        state=FAILED,
+        trouble=why[:LONGEST_TROUBLE_CHARACTERS],
+        incarnation=order.incarnation,
+    )
 
 
 def _links(file: SiteFile, shared: Path) -> Links:

@@ -1,7 +1,6 @@
 """Runs a site as a process: Spark, the site's server, its heartbeats and its coordinators."""
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -17,6 +16,7 @@ from penstock.federation.coordinator import SiteCoordinators
 from penstock.federation.messages import Heartbeat, QueryStatus, SiteSources
 from penstock.federation.moving import deploy_anew
 from penstock.federation.oracle_client import OracleClient
+from penstock.federation.repeating import Repeating
 from penstock.federation.sequences import Numbering
 from penstock.federation.serving import ServedApp
 from penstock.federation.site_file import SiteFile, load_site
@@ -95,6 +95,7 @@ def _live(host: SiteHost, address: str, access: Access, interrupt: Pausing) -> N
     with (
         _coordinators(host) as coordinators,
         Heartbeats(host, address, access, coordinators),
+        Repeating("penstock-revives", host.file.interval, host.revive),
     ):
         while True:
             host.sample()
@@ -143,30 +144,22 @@ class Heartbeats:
         self._numbers = Numbering()
         self._mean = MeanSic()
         self._heard = True
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="penstock-heart", daemon=True)
+        self._beating = Repeating("penstock-heart", file.interval, self._send)
 
     def __enter__(self) -> Self:
         if self._client is not None:
-            self._thread.start()
+            self._beating.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()
         if self._client is not None:
-            self._thread.join()
+            self._beating.__exit__()
             self._client.close()
 
-    def _run(self) -> None:
-        while True:
-            self._send(time.time())
-            if self._stopped.wait(self._host.file.interval):
-                return
-
-    def _send(self, now: float) -> None:
+    def _send(self) -> None:
         assert self._client is not None
         try:
-            self._client.heartbeat(self._beat(now))
+            self._client.heartbeat(self._beat(time.time()))
         except PenstockError as error:
             if self._heard:
                 log.warning("the oracle does not hear this site, which goes on: %s", error)

@@ -8,6 +8,9 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from penstock.hints import hint
 from penstock.spark.gate.columns import SIC, WEIGHT
 
+_RAISED = re.compile(r"[\w.]+(Error|Exception|Interrupt)\b")
+"""How the line of a traceback begins that says what was raised."""
+
 
 def told(error: PySparkException) -> str:
     """Returns what an error says in one line, without Spark's codes and positions."""
@@ -22,6 +25,26 @@ def told(error: PySparkException) -> str:
         text = text.partition("\n\n")[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
     text = re.sub(r"\s*SQLSTATE: \w+|; line \d+ pos \d+", "", text).partition(";\n")[0]
+    return " ".join(text.split())
+
+
+def why_failed(error: Exception) -> str:
+    """Returns in a line why a streaming query ended.
+
+    Of an error that Python raised, Spark tells the whole traceback, whose last line says it.
+
+    >>> why_failed(Exception(
+    ...     "[STREAM_FAILED] Query [id = 1] terminated with exception: [X] Return Message: "
+    ...     "Traceback (most recent call last):\\n  File\\nOSError: it is full\\n\\n"
+    ...     "=== Streaming Query ==="
+    ... ))
+    'OSError: it is full'
+    """
+    text = str(error).partition("=== Streaming Query")[0].strip()
+    text = text.partition("terminated with exception: ")[2] or text
+    if "Traceback (most recent call last)" in text:
+        lines = [line.strip() for line in text.splitlines() if _RAISED.match(line.strip())]
+        text = lines[-1] if lines else text
     return " ".join(text.split())
 
 
