@@ -84,10 +84,17 @@ def draw(rng: np.random.Generator, chances: Floats, size: int) -> Items:
 
 
 def association(
-    rng: np.random.Generator, most: float = 6.4, least: float = 0.1, items: int = ITEMS
+    rng: np.random.Generator,
+    most: float = 6.4,
+    least: float = 0.1,
+    items: int = ITEMS,
+    distinct: int = DISTINCT_COSTS,
 ) -> Floats:
-    """Gives costs at constant distance to items at random, each to as many."""
-    values = np.linspace(least, most, DISTINCT_COSTS)
+    """Gives so many costs at constant distance to items at random, each to as many.
+
+    A single cost is the one in the middle.
+    """
+    values = np.linspace(least, most, distinct) if distinct > 1 else np.full(1, (least + most) / 2)
     return rng.permutation(np.resize(values, items))
 
 
@@ -104,6 +111,8 @@ class Setting:
     most: float = 6.4
     skew: float = 1.0
     error: float = 0.05
+    distinct: int = DISTINCT_COSTS
+    """w_n: how many different costs there are."""
 
 
 def runs(
@@ -126,7 +135,8 @@ def runs(
     for setting in settings:
         chances = popularity(setting.skew, items)
         for place in range(associations):
-            costs = association(np.random.default_rng([1, place]), setting.most, items=items)
+            rng = np.random.default_rng([1, place])
+            costs = association(rng, setting.most, items=items, distinct=setting.distinct)
             for seed in range(seeds):
                 if (setting.skew, seed) not in streams:
                     rng = np.random.default_rng([2, seed])

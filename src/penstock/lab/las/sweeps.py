@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.lab.las.figure_claims import Point, judged
 from penstock.lab.las.measure import FLEETS, FigureScale, measured, spread
 from penstock.lab.las.streams import Setting
 from penstock.lab.result import Result, ResultTable, Say
@@ -10,6 +11,7 @@ from penstock.plots import Line, Plot
 
 UNDER_PROVISIONED_SHARES = tuple(n / 100 for n in range(90, -20, -10))
 DOUBLING_THRESHOLDS = tuple(0.1 * 2**n for n in range(10))
+DISTINCT_COSTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 SKETCH_ERRORS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
@@ -17,11 +19,22 @@ SKETCH_ERRORS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 class Sweep:
     """Describes a figure in which one parameter moves."""
 
-    figure: int
+    figure: int | None
+    """None for what the paper tried and shows no figure of."""
     what: str
     values: tuple[float, ...]
     setting: Callable[[float], Setting]
     log: bool = False
+
+    @property
+    def title(self) -> str:
+        """Returns the title of table and plots."""
+        return f"Figure {self.figure}: {self.what}" if self.figure else f"Section V-A: {self.what}"
+
+    @property
+    def name(self) -> str:
+        """Returns how its plots begin."""
+        return f"figure-{self.figure}" if self.figure else "distinct-costs"
 
 
 SWEEPS = (
@@ -36,10 +49,8 @@ SWEEPS = (
     ),
     Sweep(7, "skew α", tuple(n / 2 for n in range(7)), lambda x: Setting(skew=x)),
     Sweep(8, "precision ε", SKETCH_ERRORS, lambda x: Setting(error=x), log=True),
+    Sweep(None, "distinct costs w_n", DISTINCT_COSTS, lambda x: Setting(distinct=int(x)), log=True),
 )
-
-Point = tuple[float, float, float]
-"""Mean, least, most."""
 
 
 def add(result: Result, scale: FigureScale, say: Say) -> None:
@@ -51,12 +62,14 @@ def add(result: Result, scale: FigureScale, say: Say) -> None:
         dropped: dict[str, list[Point]] = {name: [] for name in FLEETS}
         values = sweep.values[:: scale.thin]
         for value in values:
-            say(f"figure {sweep.figure}, {sweep.what} {value:g}", done / total)
+            say(f"{sweep.title} {value:g}", done / total)
             for name, outcome in measured(sweep.setting(value), scale.points, scale).items():
                 latency[name].append(spread(outcome.latency))
                 dropped[name].append(spread(outcome.dropped_share))
             done += 1
         _publish(result, sweep, values, latency, dropped)
+        if scale.whole:
+            result.holds |= judged(sweep.figure, values, latency, dropped)
 
 
 def _publish(
@@ -76,8 +89,7 @@ def _publish(
             more = share / base[place] - 1 if base[place] > 0 else None
             cells += [latency[name][place][0], share, more]
         rows.append((value, *cells))
-    title = f"Figure {sweep.figure}: {sweep.what}"
-    result.tables.append(ResultTable(title, (sweep.what, *columns), rows))
+    result.tables.append(ResultTable(sweep.title, (sweep.what, *columns), rows))
     for what, points, label in (
         ("latency", latency, "mean queuing latency, ms"),
         ("dropped", dropped, "dropped share"),
@@ -85,8 +97,8 @@ def _publish(
         lines = [Line(name, values, *zip(*found, strict=True)) for name, found in points.items()]
         result.plots.append(
             Plot(
-                name=f"figure-{sweep.figure}-{what}",
-                title=title,
+                name=f"{sweep.name}-{what}",
+                title=sweep.title,
                 x=sweep.what,
                 y=label,
                 lines=lines,
@@ -95,7 +107,7 @@ def _publish(
                 marks=[("τ", 6.4)] if what == "latency" and sweep.figure not in (5, 6) else (),
             )
         )
-    result.figures[f"figure {sweep.figure}"] = {
+    result.figures[sweep.name.replace("-", " ")] = {
         "x": list(values),
         "latency": latency,
         "dropped_share": dropped,
