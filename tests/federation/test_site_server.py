@@ -135,8 +135,11 @@ def test_the_interface_is_described_for_programs_and_people() -> None:
             "/fragments",
             "/fragments/{identity}",
             "/health",
+            "/inside",
+            "/latency",
             "/report",
             "/statistics",
+            "/terms",
             "/update-sic",
         }
         body = document["paths"]["/update-sic"]["post"]["requestBody"]["content"]

@@ -78,7 +78,7 @@ def test_every_figure_of_the_oracle_is_collected() -> None:
     assert set(SiteStatistics.model_fields) - {"refused"} == paths(STATISTICS_FIGURES)
     told = set(ListedQuery.model_fields) - {"query", "site", "sites", "age"}
     assert {path.partition(".")[0] for path in paths(ORACLE_QUERY_FIGURES)} == told
-    of_site = {"silent", "age"}
+    of_site = {"silent", "overdue", "age"}
     assert of_site <= set(ListedSite.model_fields)
     assert paths(ORACLE_SITE_FIGURES) == of_site
     assert paths(FEDERATION_FIGURES) == set(QueriesAnswer.model_fields) - {"queries"}

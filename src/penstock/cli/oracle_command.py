@@ -11,8 +11,8 @@ USUAL_PORT = int(USUAL_ORACLE.rpartition(":")[2])
 USUAL_DIRECTORY = Path("oracle")
 DESCRIPTION = (
     "Runs the oracle: it hears the heartbeats of sites, ranks sites for new fragments, lists "
-    "queries, and keeps a history. Nothing stops when it is gone. It listens on this machine "
-    "alone unless told, and beyond it only with tokens."
+    "queries, keeps a history, and shows it all on a page, at its address. Nothing stops when it "
+    "is gone. It listens on this machine alone unless told, and beyond it only with tokens."
 )
 EXAMPLE = """\
 examples:
@@ -41,6 +41,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"of the history; default: {USUAL_DIRECTORY}",
     )
     parser.add_argument("--tokens", type=Path, metavar="FILE", help="who may call")
+    parser.add_argument(
+        "--readers",
+        action="store_true",
+        help="lets whoever gives no token look, at the page and at all figures, and change nothing",
+    )
     parser.add_argument("--certificate", metavar="FILE", help="of TLS, as a PEM file")
     parser.add_argument("--key", metavar="FILE", help="of the certificate, as a PEM file")
     add_log(parser)
@@ -67,5 +72,6 @@ def run(options: argparse.Namespace) -> int:
             options.certificate,
             options.key,
             options.until_eof,
+            options.readers,
         )
     )

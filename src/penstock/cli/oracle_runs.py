@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.cli.interrupt import Interrupt
 from penstock.cli.until_eof import end_with_parent
+from penstock.dashboard.federation_figures import federation_page
 from penstock.documents import read
 from penstock.errors import PenstockError
 from penstock.federation.access import Access
@@ -34,11 +35,12 @@ class OracleOptions:
     certificate: str | None = None
     key: str | None = None
     until_eof: bool = False
+    readers: bool = False
 
 
 def run_oracle(options: OracleOptions) -> int:
     """Runs the oracle until it is interrupted, and returns the exit code."""
-    access = Access(tokens_of(options.tokens), options.host)
+    access = Access(tokens_of(options.tokens), options.host, readers=options.readers)
     tls = None
     if options.certificate is not None and options.key is not None:
         tls = CertificateEntry(certificate=options.certificate, key=options.key)
@@ -46,8 +48,10 @@ def run_oracle(options: OracleOptions) -> int:
     with interrupt.installed(), closing(_history(options.directory)) as history:
         if options.until_eof:
             end_with_parent()
-        app = oracle_app(Oracle(), history, access)
-        with ServedApp(app, access.refusals, options.host, options.port, tls) as served:
+        oracle = Oracle()
+        live, page = federation_page(oracle, history)
+        app = oracle_app(oracle, history, access, page)
+        with ServedApp(app, access.refusals, options.host, options.port, tls, live.stop) as served:
             print(f"oracle: listens on {served.address}; Ctrl-C ends it", flush=True)
             with suppress(KeyboardInterrupt):
                 while True:

@@ -123,7 +123,7 @@ class _UpRun:
 
     def _start(self) -> None:
         address = self._trial.start_oracle(self._options.port, self._interrupt.pause)
-        self._say(f"the oracle listens on {address}")
+        self._say(f"the oracle listens on {address}, where a browser shows the page")
         self._trial.start_sites()
         self._say(f"{', '.join(self._trial.names)}: starting a Spark each")
         self._wait_for_sites()

@@ -15,6 +15,8 @@ from penstock.federation.site_file import is_loopback
 
 LOCAL_CALLER = "local"
 """The name of whoever calls from this machine, where no token is asked for."""
+READER = "reader"
+"""The name of whoever gives no token and may look all the same, where ``readers`` says so."""
 CALLER_RATE_PER_SECOND = 200.0
 """A coordinator of 200 queries says each second to a site what all of them are worth."""
 CALLER_BURST = 1000.0
@@ -64,7 +66,8 @@ class Access:
 
     It keeps no token: only digests of them under a key of its own. A token that is given is
     compared with all of them, so that the time it takes tells neither how much of a token was
-    right nor whose it was like.
+    right nor whose it was like. With ``readers`` it lets in, as ``READER``, whoever shows no token:
+    they may look, and the application refuses them everything else.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Access:
         accepts: Mapping[str, str],
         host: str,
         *,
+        readers: bool = False,
         caller_limit: RateLimit = USUAL_CALLER_LIMIT,
         stranger_limit: RateLimit = USUAL_STRANGER_LIMIT,
     ) -> None:
@@ -85,7 +89,8 @@ class Access:
         self._digests = {name: self._digest(token) for name, token in accepts.items()}
         if len(set(self._digests.values())) < len(self._digests):
             raise PenstockError("'accepts' must have a token of its own for each name")
-        self._callers = Rates(caller_limit, max(1, len(accepts)))
+        self._readers, self._loopback = readers, is_loopback(host)
+        self._callers = Rates(caller_limit, len(accepts) + 1)
         self._strangers = Rates(stranger_limit)
         self._lock = Lock()
 
@@ -98,6 +103,8 @@ class Access:
         ``host`` is the header of that name, ``address`` where the request comes from.
         """
         name = self._name(authorization) if self._digests else _local(host)
+        if authorization is None and name is None and self._is_reader(host):
+            name = READER
         with self._lock:
             known = name is not None and self._callers.allow(name, now)
             many = not known and (name is not None or not self._strangers.allow(address, now))
@@ -106,6 +113,10 @@ class Access:
         if name is None:
             raise self._stranger()
         return name
+
+    def _is_reader(self, host: str) -> bool:
+        """On this machine alone, a reader has to call it by its own name, as ``_local`` says."""
+        return self._readers and (not self._loopback or _local(host) is not None)
 
     def _stranger(self) -> RefusedError:
         if self._digests:

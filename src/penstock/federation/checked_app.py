@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from penstock.federation.access import Access
+from penstock.federation.access import READER, Access
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.strict_json import parse
 
@@ -21,8 +21,11 @@ LARGEST_DRAINED_BYTES = 4_000_000
 LONGEST_BODY_SECONDS = 10.0
 LONGEST_DRAIN_SECONDS = 1.0
 METHODS_WITH_A_BODY = ("POST", "PUT", "PATCH")
-OPEN_PATHS = ("/health",)
-"""What anybody may ask for, since it says nothing."""
+METHODS_THAT_LOOK = ("GET", "HEAD", "OPTIONS")
+OPEN_PATHS = ("/health", "/")
+"""What anybody may ask for, since it says nothing: the page at ``/`` shows what it is answered."""
+OPEN_FOLDER = "/page/"
+"""The same for what the page is made of."""
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +69,7 @@ class CheckedApp:
             return
         scope.setdefault("state", {}).update(state)
         try:
-            await self._app(scope, _nothing_more, send)
+            await self._app(scope, _after_the_body(receive), send)
         except Exception:  # the application has answered it with a 500
             log.exception("%s %s failed", scope["method"], scope["path"])
 
@@ -74,7 +77,7 @@ class CheckedApp:
         """Answers the caller and what was sent; raises a refusal."""
         headers = Headers(scope=scope)
         with_body = scope["method"] in METHODS_WITH_A_BODY
-        if scope["path"] in OPEN_PATHS and not with_body:
+        if _is_open(scope["path"]) and not with_body:
             return {"caller": "", "body": None}
         given = headers.getlist("authorization")
         caller = self._access.caller(
@@ -83,9 +86,15 @@ class CheckedApp:
             scope["client"][0] if scope["client"] else "",
             time.monotonic(),
         )
+        if caller == READER and scope["method"] not in METHODS_THAT_LOOK:
+            raise RefusedError(Reason.BAD_TOKEN, "needs 'Authorization: Bearer TOKEN'")
         limit = self._limits.get(scope["path"], LARGEST_BODY_BYTES) if with_body else 0
         body = await _body(headers, incoming, limit)
         return {"caller": caller, "body": _data(headers, body) if with_body else None}
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
 
 
 class _Incoming:
@@ -157,6 +166,15 @@ def _data(headers: Headers, body: bytes) -> Any:
     return parse(body)
 
 
-async def _nothing_more() -> Message:
-    """Stands for a body that has been read."""
-    return {"type": "http.request", "body": b"", "more_body": False}
+def _after_the_body(receive: Receive) -> Receive:
+    """Stands for a body that has been read; what comes then is that the caller has gone."""
+    told = False
+
+    async def answer() -> Message:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    return answer

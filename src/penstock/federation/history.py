@@ -14,7 +14,14 @@ from typing import NamedTuple, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.federation.messages import Heartbeat
-from penstock.federation.oracle_messages import Event, HistoryAnswer, QueryMoment, SiteMoment
+from penstock.federation.oracle_messages import (
+    Event,
+    FairnessMoment,
+    HistoryAnswer,
+    QueriesAnswer,
+    QueryMoment,
+    SiteMoment,
+)
 
 USUAL_RESOLUTION_SECONDS = 10.0
 """Of several heartbeats within it, one is kept."""
@@ -30,13 +37,15 @@ CREATE TABLE IF NOT EXISTS site_moments (
     fragments_running INTEGER, fragments_connected INTEGER, capacity REAL, utilisation REAL);
 CREATE TABLE IF NOT EXISTS query_moments (
     at REAL, query TEXT, site TEXT, sic REAL, sic_now REAL, rows REAL);
+CREATE TABLE IF NOT EXISTS fairness (at REAL, jain REAL, mean_sic REAL, queries INTEGER);
 CREATE TABLE IF NOT EXISTS events (at REAL, kind TEXT, site TEXT, query TEXT, text TEXT);
 CREATE INDEX IF NOT EXISTS site_moments_by_time ON site_moments (at);
 CREATE INDEX IF NOT EXISTS query_moments_by_time ON query_moments (at);
 CREATE INDEX IF NOT EXISTS query_moments_by_query ON query_moments (query, at);
 CREATE INDEX IF NOT EXISTS events_by_time ON events (at);
+CREATE INDEX IF NOT EXISTS fairness_by_time ON fairness (at);
 """
-TABLES = ("site_moments", "query_moments", "events")
+TABLES = ("site_moments", "query_moments", "events", "fairness")
 
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -58,6 +67,7 @@ class History:
         self._lock = Lock()
         self._last: dict[str, float] = {}
         """When a heartbeat of each site was last kept."""
+        self._fairness_noted: float | None = None
         self._since_cleaning = 0
         self._connection = self._open()
 
@@ -71,6 +81,23 @@ class History:
         self._last[beat.site] = now
         moments = {"site_moments": [_site_row(beat, now)], "query_moments": _query_rows(beat, now)}
         self._write({**moments, "events": told}, now)
+
+    def note_fairness(self, answer: QueriesAnswer, now: float) -> None:
+        """Writes down how fairly queries fare, if the last that was kept is old enough."""
+        if answer.jain is None or answer.mean_sic is None or not self.wants_fairness(now):
+            return
+        self._fairness_noted = now
+        fresh = sum(1 for query in answer.queries if not query.silent)
+        self._write({"fairness": [(now, answer.jain, answer.mean_sic, fresh)]}, now)
+
+    def wants_fairness(self, now: float) -> bool:
+        """Answers whether the last that was kept is old enough for another."""
+        last = self._fairness_noted
+        return last is None or not 0 <= now - last < self._bounds.resolution_seconds
+
+    def fairness(self, since: float, most: int = MOST_ROWS_ANSWERED) -> list[FairnessMoment]:
+        """Answers how fairly queries have fared since a time."""
+        return [_message(FairnessMoment, row) for row in self._read("fairness", {}, since, most)]
 
     def note_events(self, events: Iterable[Event], now: float) -> None:
         """Writes down events."""
@@ -174,7 +201,7 @@ class History:
                 raise sqlite3.DatabaseError(found)
             connection.executescript(SCHEMA)
             for table in TABLES:
-                connection.execute(f"SELECT at, site FROM {table} LIMIT 1")
+                connection.execute(f"SELECT at FROM {table} LIMIT 1")
         except sqlite3.Error:
             connection.close()
             raise
@@ -205,7 +232,7 @@ def _query_rows(beat: Heartbeat, now: float) -> list[tuple[object, ...]]:
     ]
 
 
-Moment_ = TypeVar("Moment_", SiteMoment, QueryMoment, Event)
+Moment_ = TypeVar("Moment_", SiteMoment, QueryMoment, Event, FairnessMoment)
 
 
 def _message(kind: type[Moment_], row: sqlite3.Row) -> Moment_:

@@ -98,6 +98,8 @@ class FragmentStatus(Message):
     admitted: Amount = 0
     rows: Amount = 0
     """Rows that it has sent on."""
+    sends_to: Annotated[list[Id], Field(max_length=64)] = []
+    """The fragments that read what it sends."""
 
 
 class QueryStatus(Message):
@@ -114,6 +116,10 @@ class QueryStatus(Message):
     updates_sent: Amount = 0
     update_bytes_max: Amount = 0
     moved: Amount = 0
+    weight: Annotated[float, Field(gt=0)] = 1
+    floor: Fraction = 0
+    ceiling: Amount | None = None
+    """The terms in force at the site of the root; without a ceiling there is no bound."""
 
 
 class SiteStatistics(Message):
@@ -136,6 +142,10 @@ class SiteStatistics(Message):
     utilisation: Fraction = 0
     refused: dict[str, int] = {}
     """Messages and queries that it did not accept, by reason."""
+    backlog: Amount | None = None
+    """Tuples that wait at its sources beyond the newest batches; None where these cannot tell."""
+    held_back_by: Annotated[dict[Name, str], Field(max_length=1000)] = {}
+    """For each query that a limit of its source holds back, the option that is the limit."""
 
 
 class SiteSources(Message):

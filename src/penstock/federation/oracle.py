@@ -22,6 +22,7 @@ from penstock.federation.messages import (
 from penstock.federation.oracle_messages import (
     Event,
     EventKind,
+    ListedFragment,
     ListedQuery,
     ListedSite,
     QueriesAnswer,
@@ -30,6 +31,8 @@ from penstock.federation.query_file import Ranking
 from penstock.federation.refusals import Reason, RefusedError
 
 SILENT_AFTER_INTERVALS = 3
+OVERDUE_AFTER_INTERVALS = 1.5
+"""So soon is it said that a site was not heard of, within two intervals of its end."""
 FORGOTTEN_AFTER_SECONDS = 86_400.0
 """Of silence; then a site is not listed any more."""
 MOST_SITES = 1000
@@ -39,6 +42,9 @@ MOST_SITES = 1000
 class _Known:
     beat: Heartbeat
     heard: float
+    before: Heartbeat | None = None
+    """The heartbeat before this one, and how many seconds earlier it was heard."""
+    apart: float = 0.0
     silent: bool = False
 
     def silent_from(self) -> float:
@@ -60,7 +66,12 @@ class Oracle:
             before = self._sites.get(beat.site)
             if before is None and len(self._sites) >= MOST_SITES:
                 raise RefusedError(Reason.NO_ROOM, f"knows {MOST_SITES} sites already")
-            self._sites[beat.site] = _Known(beat, now)
+            self._sites[beat.site] = _Known(
+                beat,
+                now,
+                None if before is None else before.beat,
+                0.0 if before is None else now - before.heard,
+            )
             return [*events, *_news(before, beat, now)]
 
     def find_silent(self, now: float) -> list[Event]:
@@ -77,13 +88,30 @@ class Oracle:
                 site=name,
                 address=site.beat.address,
                 silent=now > site.silent_from(),
+                overdue=now > site.heard + OVERDUE_AFTER_INTERVALS * site.beat.interval,
                 age=max(0.0, now - site.heard),
                 interval=site.beat.interval,
                 statistics=site.beat.statistics,
                 sources=site.beat.sources,
-                fragments=site.beat.fragments,
+                fragments=list(_flowing(site)),
             )
             for name, site in known
+        ]
+
+    def address_of(self, site: str, now: float) -> str | None:
+        """Answers where a site listens; None of one that is not known, or is silent."""
+        with self._lock:
+            known = self._sites.get(site)
+        return None if known is None or now > known.silent_from() else known.beat.address
+
+    def sites_of(self, query: str, now: float) -> list[str]:
+        """Names the sites that run something of a query and are not silent."""
+        with self._lock:
+            known = sorted(self._sites.items())
+        return [
+            name
+            for name, site in known
+            if now <= site.silent_from() and query in {told.query for told in site.beat.fragments}
         ]
 
     def ranking(self, by: Ranking, now: float) -> RankingAnswer:
@@ -106,6 +134,8 @@ class Oracle:
         listed = sorted(
             best.values(), key=lambda query: (_missing(query), _sic(query), query.query)
         )
+        read = _sources_read(known)
+        listed = [query.model_copy(update=read.get(query.query, {})) for query in listed]
         fresh = [_sic(query) for query in listed if not _missing(query)]
         return QueriesAnswer(
             queries=listed,
@@ -163,6 +193,7 @@ def _news(before: _Known | None, beat: Heartbeat, now: float) -> Iterator[Event]
         yield _event("overload-began", now, name, f"sheds {shed:.0f} tuples a second")
     if shed_before and not shed:
         yield _event("overload-ended", now, name, "sheds nothing any more")
+    yield from _held_back(None if before is None else before.beat, beat, now)
     runs, ran = _names(beat.queries), _names(before.beat.queries if before else ())
     for query in sorted(runs - ran):
         yield _event("query-appeared", now, name, f"has the root of {query}", query)
@@ -184,6 +215,48 @@ def _failures(before: Mapping[str, FragmentStatus], beat: Heartbeat, now: float)
 
 def _fragments(beat: Heartbeat) -> dict[str, FragmentStatus]:
     return {status.id: status for status in beat.fragments}
+
+
+def _held_back(before: Heartbeat | None, beat: Heartbeat, now: float) -> Iterator[Event]:
+    """Answers which queries a limit of their source holds back now, or holds back no more."""
+    held = beat.statistics.held_back_by
+    was = before.statistics.held_back_by if before else {}
+    for query, option in held.items():
+        if query not in was:
+            yield _event("held-back", now, beat.site, f"is held back by {option}: {query}", query)
+    for query in was.keys() - held.keys():
+        yield _event("held-back-no-more", now, beat.site, f"is not held back: {query}", query)
+
+
+def _flowing(site: _Known) -> Iterator[ListedFragment]:
+    """Answers the fragments of a site, with what flowed between its last two heartbeats."""
+    before = {told.id: told for told in site.before.fragments} if site.before else {}
+    for told in site.beat.fragments:
+        was = before.get(told.id, told)
+        seconds = max(site.apart, 1e-3)
+        yield ListedFragment(
+            **told.model_dump(),
+            arrived_per_second=max(0.0, told.arrived - was.arrived) / seconds,
+            rows_per_second=max(0.0, told.rows - was.rows) / seconds,
+        )
+
+
+def _sources_read(known: Iterable[_Known]) -> dict[str, dict[str, float]]:
+    """Answers for each query what its fragments have read of its sources.
+
+    What they have read of each other is no tuple of a source, so a fragment that another one
+    sends to does not count.
+    """
+    fragments = [told for site in known for told in site.beat.fragments]
+    fed = {receiver for told in fragments for receiver in told.sends_to}
+    found: dict[str, dict[str, float]] = {}
+    for told in fragments:
+        if told.id not in fed:
+            counts = found.setdefault(told.query, {"arrived": 0, "admitted": 0, "shed": 0})
+            counts["arrived"] += told.arrived
+            counts["admitted"] += told.admitted
+            counts["shed"] += max(0.0, told.arrived - told.admitted)
+    return found
 
 
 def _names(queries: Iterable[QueryStatus]) -> set[str]:

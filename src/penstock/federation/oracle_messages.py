@@ -24,6 +24,8 @@ EventKind = Literal[
     "query-gone",
     "fragment-failed",
     "fragment-back",
+    "held-back",
+    "held-back-no-more",
 ]
 
 
@@ -38,6 +40,14 @@ class Event(Message):
     """The same in words."""
 
 
+class ListedFragment(FragmentStatus):
+    """Is a fragment as its site last told of it, with what flows."""
+
+    arrived_per_second: Amount = 0
+    rows_per_second: Amount = 0
+    """What it sent on, between the last two heartbeats."""
+
+
 class ListedSite(Message):
     """Is a site as the oracle knows it: by its last heartbeat."""
 
@@ -45,12 +55,14 @@ class ListedSite(Message):
     address: Address
     silent: bool
     """Whether three of its intervals have passed without a heartbeat."""
+    overdue: bool = False
+    """Whether it should have been heard of by now; it may be silent, or only slow."""
     age: Amount
     """Seconds since its last heartbeat."""
     interval: Amount
     statistics: SiteStatistics
     sources: dict[Name, LentSource]
-    fragments: list[FragmentStatus]
+    fragments: list[ListedFragment]
 
 
 class ListedQuery(QueryStatus):
@@ -61,6 +73,10 @@ class ListedQuery(QueryStatus):
     silent: bool = False
     """Whether that site is silent, so that the figures are old."""
     age: Amount = 0
+    arrived: Amount = 0
+    admitted: Amount = 0
+    shed: Amount = 0
+    """Tuples of its sources, at the gates of the fragments that read these."""
 
 
 class QueriesAnswer(Message):
@@ -98,11 +114,26 @@ class QueryMoment(Message):
     rows: Amount
 
 
+class FairnessMoment(Message):
+    """Is how fairly all queries fared at a time."""
+
+    at: Amount
+    jain: Fraction
+    mean_sic: Fraction
+    queries: int
+
+
 class HistoryAnswer(Message):
     """Answers ``GET /history``, the oldest first; of too many, the newest."""
 
     sites: list[SiteMoment]
     queries: list[QueryMoment]
+
+
+class FairnessAnswer(Message):
+    """Answers ``GET /fairness``, the oldest first; of too many, the newest."""
+
+    moments: list[FairnessMoment]
 
 
 class EventsAnswer(Message):

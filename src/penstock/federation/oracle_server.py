@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,15 +12,18 @@ from penstock.federation.access import LOCAL_CALLER, Access
 from penstock.federation.api import body_of, caller_of, make_api, takes
 from penstock.federation.checked_app import CheckedApp
 from penstock.federation.history import MOST_ROWS_ANSWERED, History
+from penstock.federation.inside_messages import LatencyChange, TermsChange
 from penstock.federation.messages import Heartbeat, RankingAnswer
 from penstock.federation.metrics_page import tell_metrics
 from penstock.federation.oracle import Oracle
 from penstock.federation.oracle_messages import (
     EventsAnswer,
+    FairnessAnswer,
     HistoryAnswer,
     ListedSite,
     QueriesAnswer,
 )
+from penstock.federation.oracle_relay import add_relay
 from penstock.federation.query_file import Name, Ranking
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.sequences import Sequences
@@ -37,8 +40,13 @@ Since = Annotated[float, Query(ge=0, allow_inf_nan=False)]
 Most = Annotated[int, Query(ge=1, le=MOST_ROWS_ANSWERED)]
 
 
-def oracle_app(oracle: Oracle, history: History, access: Access) -> CheckedApp:
-    """Makes the application that an oracle serves."""
+def oracle_app(
+    oracle: Oracle,
+    history: History,
+    access: Access,
+    beside: Callable[[FastAPI], None] = lambda _: None,
+) -> CheckedApp:
+    """Makes the application that an oracle serves; ``beside`` adds to it, such as the page."""
 
     @asynccontextmanager
     async def looking(_: FastAPI) -> AsyncIterator[None]:
@@ -46,11 +54,14 @@ def oracle_app(oracle: Oracle, history: History, access: Access) -> CheckedApp:
         yield
         task.cancel()
 
-    app = make_api("Penstock oracle", access, (Heartbeat,), looking)
+    bodies = (Heartbeat, TermsChange, LatencyChange)
+    app = make_api("Penstock oracle", access, bodies, looking)
     _hear(app, oracle, history)
     _tell(app, oracle)
     _remember(app, history)
     tell_metrics(app, lambda: _collector(oracle))
+    add_relay(app, oracle, time.time)
+    beside(app)
     return CheckedApp(app, access, BODY_LIMITS_BYTES)
 
 
@@ -58,6 +69,8 @@ async def _look_for_silence(oracle: Oracle, history: History) -> None:
     while True:
         now = time.time()
         history.note_events(oracle.find_silent(now), now)
+        if history.wants_fairness(now):
+            history.note_fairness(oracle.queries(now), now)
         await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
 
@@ -117,6 +130,11 @@ def _remember(app: FastAPI, history: History) -> None:
     ) -> HistoryAnswer:
         """Tells what sites and queries were like since a time, in seconds since 1970."""
         return history.moments(query, site, since, most)
+
+    @app.get("/fairness")
+    def fairness(since: Since = 0.0, most: Most = MOST_ROWS_ANSWERED) -> FairnessAnswer:
+        """Tells Jain's index and the mean SIC over time, in seconds since 1970."""
+        return FairnessAnswer(moments=history.fairness(since, most))
 
     @app.get("/events")
     def events(since: Since = 0.0, most: Most = MOST_ROWS_ANSWERED) -> EventsAnswer:

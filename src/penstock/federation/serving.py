@@ -32,7 +32,7 @@ class ServedApp:
     """Serves one application; its port is known once it has started.
 
     It leaves signals alone: whoever runs the process stops it, with ``stop`` or by the end of a
-    ``with`` block.
+    ``with`` block. ``stopping`` is called first, to end answers that would go on for ever.
     """
 
     def __init__(
@@ -42,10 +42,11 @@ class ServedApp:
         host: str = "127.0.0.1",
         port: int = 0,
         tls: CertificateEntry | None = None,
+        stopping: Callable[[], None] = lambda: None,
     ) -> None:
         self._host, self._port, self._tls = host, port, tls
         self._ready = threading.Event()
-        self._server = _Server(_config(app, refusals, tls), self._ready.set)
+        self._server = _Server(_config(app, refusals, tls), self._ready.set, stopping)
         self._thread = threading.Thread(target=self._serve, name="penstock-http", daemon=True)
         self._socket: socket.socket | None = None
 
@@ -108,15 +109,21 @@ class ServedApp:
 
 
 class _Server(uvicorn.Server):
-    """Says when it has started."""
+    """Says when it has started, and when it stops."""
 
-    def __init__(self, config: uvicorn.Config, told: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, told: Callable[[], None], stopping: Callable[[], None]
+    ) -> None:
         super().__init__(config)
-        self._told = told
+        self._told, self._stopping = told, stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._told()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping()  # before it waits for what is being answered, which may have no end
+        await super().shutdown(sockets)
 
 
 def _config(app: ASGIApp, refusals: Refusals, tls: CertificateEntry | None) -> uvicorn.Config:

@@ -2,6 +2,13 @@
 
 from typing import Any, Protocol
 
+from penstock.federation.inside_messages import (
+    LatencyAnswer,
+    LatencyChange,
+    SiteInside,
+    TermsAnswer,
+    TermsChange,
+)
 from penstock.federation.messages import (
     FragmentAnswer,
     FragmentOrder,
@@ -51,6 +58,18 @@ class SiteControl(Protocol):
 
         A query of which it runs nothing is refused with ``Reason.UNKNOWN_QUERY``.
         """
+
+    def inside(self) -> SiteInside:
+        """Answers its gates and guards from inside, with the plan in force and why."""
+
+    def set_terms(self, change: TermsChange, caller: str) -> TermsAnswer:
+        """Gives a query another weight, floor or ceiling, from its next batch on.
+
+        A query of which it runs nothing is refused with ``Reason.UNKNOWN_QUERY``.
+        """
+
+    def set_latency(self, change: LatencyChange, caller: str) -> LatencyAnswer:
+        """Holds another latency from the next batch on."""
 
     def report(self) -> dict[str, Any]:
         """Answers the whole report, as JSON can hold it; ``refused`` is added by the server."""

@@ -78,6 +78,10 @@ class SiteFile(JobFilePart):
     """With which this site calls others."""
     accepts: dict[str, Token] = Field(default_factory=dict, repr=False)
     """Who may call: submitters, sites and the oracle, each with a token."""
+    readers: bool = False
+    """Whether whoever gives no token may look all the same; nobody changes anything without."""
+    operators: list[str] = Field(default_factory=list)
+    """Names in ``accepts`` that may change the terms of any query here, and the latency."""
     lends: LendingEntry = LendingEntry()
     refuses: RefusalEntry = RefusalEntry()
     tls: CertificateEntry | None = None

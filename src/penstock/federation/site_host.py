@@ -30,6 +30,13 @@ from penstock.federation.fragment_inputs import columns_of
 from penstock.federation.fragment_runner import FragmentRunner, RunningFragment
 from penstock.federation.fragment_store import FragmentStore
 from penstock.federation.ids import fragment_id
+from penstock.federation.inside_messages import (
+    LatencyAnswer,
+    LatencyChange,
+    SiteInside,
+    TermsAnswer,
+    TermsChange,
+)
 from penstock.federation.kafka_link import KafkaLinks
 from penstock.federation.known_splits import KnownSplits
 from penstock.federation.lending import Lending
@@ -50,7 +57,9 @@ from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.result_sic import age_of_results, rows_of_results, sic_of_results
 from penstock.federation.revival import Revival
 from penstock.federation.sequences import FARTHEST_AHEAD_SECONDS
+from penstock.federation.site_changes import change_latency, change_terms
 from penstock.federation.site_file import SiteFile
+from penstock.federation.site_inside import latency_of, site_inside
 from penstock.federation.site_statistics import StatisticsManager
 from penstock.jobs.check import check
 from penstock.jobs.inputs import behind, located, read
@@ -224,8 +233,7 @@ class SiteHost:
             told = dict(self._told)
         connected = {name for order in orders for name in self._neighbours(order)}
         statistics = self._manager.statistics(self._noted, told, len(orders), len(connected))
-        target = self.site.settings.latency or 2 * self.site.settings.interval
-        return statistics.model_copy(update={"latency_target_ms": target * 1000})
+        return statistics.model_copy(update={"latency_target_ms": latency_of(self.site) * 1000})
 
     def update_sic(self, update: SicUpdate, caller: str) -> None:
         """Hears what a query's result is worth."""
@@ -238,6 +246,20 @@ class SiteHost:
             if caller != self.file.site:
                 self._heard[update.query] = time.time()
         self.site.tell(update.query, update.sic, update.at)
+
+    def inside(self) -> SiteInside:
+        """Answers the gates and guards from inside."""
+        return site_inside(self.site)
+
+    def set_terms(self, change: TermsChange, caller: str) -> TermsAnswer:
+        """Gives a query other terms, from its next batch on."""
+        with self._lock:
+            orders = [fragment.order for fragment in self._running.values()]
+        return change_terms(self.site, self.file, orders, change, caller)
+
+    def set_latency(self, change: LatencyChange, caller: str) -> LatencyAnswer:
+        """Holds another latency, from the next batch on."""
+        return change_latency(self.site, self.file, change, caller)
 
     def report(self) -> dict[str, Any]:
         """Answers the whole report of the site."""
@@ -295,6 +317,7 @@ class SiteHost:
         """Answers how a query is whose root runs here."""
         order, stream = self.roots()[query], self._root_stream(query)
         sites = {place.site for places in order.places.values() for place in places}
+        terms = self.site.settings.terms.get(query, QueryTerms())
         return QueryStatus(
             query=query,
             sic_now=self.result_sic(query),
@@ -302,6 +325,9 @@ class SiteHost:
             latency_ms={} if stream is None else _latencies(stream),
             fragments=sum(len(places) for places in order.places.values()),
             sites=sorted(sites),
+            weight=terms.weight,
+            floor=terms.floor,
+            ceiling=None if terms.ceiling == float("inf") else terms.ceiling,
         )
 
     # --- inside ----------------------------------------------------------------------------------
@@ -384,7 +410,16 @@ class SiteHost:
             arrived=0 if stream is None else stream.arrived,
             admitted=0 if stream is None else stream.admitted,
             rows=fragment.sent or (0 if stream is None else rows_of_results(list(stream.results))),
+            sends_to=self._receivers(fragment.order),
         )
+
+    def _receivers(self, order: FragmentOrder) -> list[str]:
+        """Answers the fragments, replicas among them, that read what one of this site sends."""
+        return [
+            fragment_id(name, order.query.query, replica)
+            for name in self._splits.of(order).receivers(order.fragment)
+            for replica in range(len(order.places.get(name, ())))
+        ]
 
     def _root_stream(self, query: str) -> SparkQuery | None:
         for replica in range(3):

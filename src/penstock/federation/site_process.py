@@ -47,7 +47,7 @@ def run_site(path: Path, interrupt: Pausing, ready: Callable[[str], None]) -> No
     """Runs the site of a file until it is interrupted; ``ready`` is told where it listens."""
     file, document = load_site(path)
     check_java()
-    access = Access(callers_of(file), file.host)
+    access = Access(callers_of(file), file.host, readers=file.readers)
     settings = {**USUAL_SPARK, **file.spark}
     with workspace("site") as directory, session(directory, f"site-{file.site}", settings) as spark:
         interrupt.spark_started()

@@ -12,6 +12,13 @@ from penstock.federation.access import Access
 from penstock.federation.api import body_of, caller_of, make_api, takes
 from penstock.federation.checked_app import CheckedApp
 from penstock.federation.ids import FRAGMENT_ID_PATTERN
+from penstock.federation.inside_messages import (
+    LatencyAnswer,
+    LatencyChange,
+    SiteInside,
+    TermsAnswer,
+    TermsChange,
+)
 from penstock.federation.messages import (
     FragmentAnswer,
     FragmentOrder,
@@ -28,7 +35,12 @@ from penstock.federation.site_control import SiteControl
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-BODY_LIMITS_BYTES = {"/update-sic": 1_000, "/fragments": 1_000_000}
+BODY_LIMITS_BYTES = {
+    "/update-sic": 1_000,
+    "/fragments": 1_000_000,
+    "/terms": 1_000,
+    "/latency": 1_000,
+}
 MOST_ORDERS_AT_ONCE = 4
 """Deploying takes seconds and a thread; the threads for everything else must not run out."""
 MOST_ORDERS_WAITING = 64
@@ -66,8 +78,10 @@ def site_app(
     ``lends`` answers which sources it lends, for those who ask the site and not an oracle;
     ``measured`` makes what collects its metrics.
     """
-    app = make_api("Penstock site", access, (FragmentOrder, SicUpdate))
+    bodies = (FragmentOrder, SicUpdate, TermsChange, LatencyChange)
+    app = make_api("Penstock site", access, bodies)
     _take_fragments(app, control)
+    _take_changes(app, control)
     _take_news(app, control)
     _tell(app, control, access)
     if lends is not None:
@@ -109,6 +123,22 @@ def _take_news(app: FastAPI, control: SiteControl) -> None:
         return {"ok": True}
 
 
+def _take_changes(app: FastAPI, control: SiteControl) -> None:
+    @app.post("/terms", openapi_extra=takes(TermsChange))
+    def set_terms(
+        change: Annotated[TermsChange, Depends(body_of(TermsChange))], caller: Caller
+    ) -> TermsAnswer:
+        """Gives a query another weight, floor or ceiling, from its next batch on."""
+        return control.set_terms(change, caller)
+
+    @app.post("/latency", openapi_extra=takes(LatencyChange))
+    def set_latency(
+        change: Annotated[LatencyChange, Depends(body_of(LatencyChange))], caller: Caller
+    ) -> LatencyAnswer:
+        """Has the site hold another latency, from the next batch on."""
+        return control.set_latency(change, caller)
+
+
 def _tell(app: FastAPI, control: SiteControl, access: Access) -> None:
     @app.get("/fragments")
     def fragments() -> list[FragmentStatus]:
@@ -119,6 +149,11 @@ def _tell(app: FastAPI, control: SiteControl, access: Access) -> None:
     def statistics() -> SiteStatistics:
         """Answers the figures of the thesis' statistics manager (4.3.2)."""
         return control.statistics().model_copy(update={"refused": access.refusals.counts()})
+
+    @app.get("/inside")
+    def inside() -> SiteInside:
+        """Answers the gates and guards from inside: strata, the plan in force, and why."""
+        return control.inside()
 
     @app.get("/report")
     def report() -> dict[str, Any]:

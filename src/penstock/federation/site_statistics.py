@@ -40,6 +40,7 @@ class StatisticsManager:
         admitted, shed = self._rates()
         late = [query.latency_ms.p95 for query in report.queries if query.batches]
         known = _known(told, report)
+        waiting = [query.backlog for query in report.queries if query.backlog is not None]
         return SiteStatistics(
             throughput=admitted,
             latency_ms=max(late, default=0.0),
@@ -49,6 +50,12 @@ class StatisticsManager:
             fragments_connected=connected,
             capacity=report.site.capacity,
             utilisation=min(max(report.site.utilisation, 0.0), 1.0),
+            backlog=sum(waiting) if waiting else None,
+            held_back_by={
+                query.id: query.held_back_by
+                for query in report.queries
+                if query.held_back_by is not None
+            },
         )
 
     def _rates(self) -> tuple[float, float]:

@@ -54,6 +54,8 @@ def site_file(
         "latency": latency,
         "token": accepts[name],
         "accepts": accepts,
+        "readers": True,
+        "operators": [SUBMITTER],
         "sources": {"machines": _machines(name, number)},
         "queries": {f"{name}-own": _own_query()},
         "spark": dict(SPARK),

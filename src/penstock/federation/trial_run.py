@@ -83,7 +83,9 @@ class Trial:
         tokens = self.directory / "tokens.yaml"
         tokens.write_text(to_yaml(dict(tokens_file(self.names))))
         child = self._start(
-            "oracle", ["oracle", "--port", str(port), "--tokens", str(tokens)], self._tokens
+            "oracle",
+            ["oracle", "--port", str(port), "--tokens", str(tokens), "--readers"],
+            self._tokens,
         )
         deadline = time.monotonic() + LONGEST_START_SECONDS
         while (found := LISTENS.search(child.said())) is None:

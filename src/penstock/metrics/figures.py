@@ -27,7 +27,9 @@ class Figure:
     """Makes one figure of those that share a label; None where nothing can be said of them."""
 
     def of(self, told: Mapping[str, Any]) -> float | None:
-        """Answers the figure; None where the report does not know it. A text counts as 1.
+        """Answers the figure; None where the report does not know it.
+
+        A text counts as 1, and of what has an entry for each query the entries are counted.
 
         >>> Figure("x_seconds", "gauge", "latency.p95", "", MILLI).of({"latency": {"p95": 250.0}})
         0.25
@@ -37,6 +39,8 @@ class Figure:
             value = None if value is None else value.get(key)
         if isinstance(value, str):
             return float(bool(value))
+        if isinstance(value, Mapping):
+            return float(len(value))
         return None if value is None else float(value) * self.scale
 
 
@@ -197,16 +201,27 @@ STATISTICS_FIGURES = (
         "capacity_tuples_per_second", "capacity", "Tuples a second that the site could admit now."
     ),
     _gauge("utilisation_ratio", "utilisation", "The share of the time in which a batch ran."),
+    _gauge(
+        "backlog_tuples", "backlog", "Tuples that waited at the sources beyond the newest batches."
+    ),
+    _gauge("held_back_queries", "held_back_by", "Queries that a limit of their source holds back."),
 )
 """The statistics manager's; their names stand behind ``penstock_oracle_site_``."""
 ORACLE_SITE_FIGURES = (
     _gauge("silent", "silent", "1 where three intervals have passed without a heartbeat."),
+    _gauge("overdue", "overdue", "1 where a heartbeat should have come half an interval ago."),
     _gauge("heartbeat_age_seconds", "age", "Since the last heartbeat."),
 )
 ORACLE_QUERY_FIGURES = (
     _gauge("sic_now_ratio", "sic_now", "The SIC of the query's result, over the last STW."),
     _gauge("sic_mean_ratio", "sic", "The mean over time of that SIC."),
     _counter("rows", "rows", "Rows of its result."),
+    _counter("arrived_tuples", "arrived", "Tuples of its sources that came to the gates."),
+    _counter("admitted_tuples", "admitted", "Tuples of its sources that the gates let through."),
+    _counter("shed_tuples", "shed", "Tuples of its sources that the gates shed."),
+    _gauge("weight", "weight", "The weight of the query in sharing, at the site of its root."),
+    _gauge("floor_ratio", "floor", "The SIC that the query is promised, at the site of its root."),
+    _gauge("ceiling_ratio", "ceiling", "The SIC above which it yields to others."),
     *(
         _gauge(
             "latency_seconds",

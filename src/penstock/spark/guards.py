@@ -88,6 +88,10 @@ class Guards:
     def __iter__(self) -> Any:
         return iter([guard for guard, _ in self._guards])
 
+    def costs_of(self, guard: Guard) -> dict[Stratum, float]:
+        """Returns the seconds that a tuple of each stratum took a guard, as far as it has told."""
+        return dict(self._costs.get(guard, {}))
+
     def of(self, thing: DataFrame | StreamingQuery) -> list[Guard]:
         """Returns the guards behind a gate that a query goes through.
 

@@ -273,6 +273,17 @@ class Loop:
             intervals = {**self.settings.intervals, stream: seconds}
             self.settings = replace(self.settings, intervals=intervals)
 
+    def set_latency(self, seconds: float) -> None:
+        """From now on this is the latency that is held."""
+        for stream in (None, *self.streams):
+            interval = (
+                self.settings.interval if stream is None else self.settings.interval_of(stream)
+            )
+            if wrong := check_timing(interval, seconds, None):
+                raise PenstockError(": ".join(wrong))
+        with self._lock:
+            self.settings = replace(self.settings, latency=seconds)
+
     def set_terms(self, query: str, terms: QueryTerms) -> None:
         """From now on this query has these terms."""
         with self._lock:

@@ -345,6 +345,10 @@ class Site:
         """Gives a query another weight, floor or ceiling, from its next batch on."""
         self._loop.set_terms(query, terms)
 
+    def set_latency(self, latency: float | str) -> None:
+        """Holds another latency, from the next batch of each query on."""
+        self._loop.set_latency(arguments.duration("latency", latency))
+
     def stop(self) -> None:
         """Stops the queries behind this site's gates, and closes the ledger."""
         mine = [query for query in self.spark.streams.active if self._loop.gates_in(query)]

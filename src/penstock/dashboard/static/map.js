@@ -1,0 +1,113 @@
+// Draws the fragments on their sites, and what flows from site to site.
+
+import { h, svg } from "./dom.js";
+import { siteStanding } from "./tables.js";
+import * as text from "./text.js";
+
+const WIDTH = 460;
+const HEIGHT = 300;
+const BOX = { wide: 126, tall: 46 };
+
+/** Sums up what flows between sites: a link for each pair, with its rows a second and its queries. */
+export function linksBetween(sites) {
+  const home = new Map();
+  for (const site of sites) for (const fragment of site.fragments) home.set(fragment.id, site.site);
+  const links = new Map();
+  for (const site of sites) {
+    for (const fragment of site.fragments) {
+      const receivers = fragment.sends_to.map((id) => home.get(id)).filter((name) => name !== undefined);
+      for (const receiver of new Set(receivers)) {
+        if (receiver === site.site) continue;
+        const key = `${site.site}>${receiver}`;
+        const link = links.get(key) ?? { from: site.site, to: receiver, rows: 0, queries: new Set() };
+        link.rows += fragment.rows_per_second / fragment.sends_to.length;
+        link.queries.add(fragment.query);
+        links.set(key, link);
+      }
+    }
+  }
+  return [...links.values()];
+}
+
+/** Places sites evenly on an ellipse, the first at its top. */
+function places(sites) {
+  const many = sites.length > 8;
+  const [across, down] = [(WIDTH - (many ? 64 : BOX.wide)) / 2 - 4, (HEIGHT - (many ? 28 : BOX.tall)) / 2 - 4];
+  const alone = sites.length === 1 ? 0 : 1;
+  const found = sites.map((_, n) => {
+    const angle = -Math.PI / 2 + (2 * Math.PI * n) / sites.length;
+    return { x: WIDTH / 2 + alone * across * Math.cos(angle), y: HEIGHT / 2 + alone * down * Math.sin(angle) };
+  });
+  const lowest = Math.max(...found.map((place) => place.y));
+  return { at: new Map(sites.map((site, n) => [site.site, found[n]])), tall: lowest + (many ? 22 : BOX.tall) };
+}
+
+/** An arc from one box towards another, which ends at the edge of that one. */
+function arc(from, to, box) {
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  const far = Math.hypot(dx, dy) || 1;
+  const bend = Math.min(28, far / 8);
+  const middle = { x: (from.x + to.x) / 2 - (dy / far) * bend, y: (from.y + to.y) / 2 + (dx / far) * bend };
+  const [ex, ey] = [to.x - middle.x, to.y - middle.y];
+  const scale = Math.min((box.wide / 2 + 5) / Math.abs(ex || 1e-9), (box.tall / 2 + 5) / Math.abs(ey || 1e-9));
+  const end = { x: to.x - ex * scale, y: to.y - ey * scale };
+  const label = { x: (from.x + 2 * middle.x + to.x) / 4, y: (from.y + 2 * middle.y + to.y) / 4 };
+  return { path: `M${from.x.toFixed(1)} ${from.y.toFixed(1)}Q${middle.x.toFixed(1)} ${middle.y.toFixed(1)} ${end.x.toFixed(1)} ${end.y.toFixed(1)}`, label };
+}
+
+/** Is the map. It is drawn again where sites, fragments or links are others, and else only written. */
+export class FlowMap {
+  constructor(place, open) {
+    this.place = place;
+    this.open = open;
+    this.drawn = "";
+  }
+
+  show(sites) {
+    const links = linksBetween(sites);
+    const shape = JSON.stringify([sites.map((site) => [site.site, site.silent, siteStanding(site).state, site.fragments.length]), links.map((link) => [link.from, link.to, text.count(link.rows)])]);
+    if (shape === this.drawn) return;
+    this.drawn = shape;
+    if (sites.length === 0) {
+      this.place.replaceChildren(h("p", { class: "nothing" }, "No site has been heard of yet."));
+      return;
+    }
+    const { at, tall } = places(sites);
+    const small = sites.length > 8;
+    const box = small ? { wide: 64, tall: 28 } : BOX;
+    const most = Math.max(...links.map((link) => link.rows), 1e-9);
+    const arrows = links.map((link) => this.link(link, arc(at.get(link.from), at.get(link.to), box), most));
+    const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${tall.toFixed(0)}`, role: "group", "aria-label": "Sites and the links between them" },
+      svg("defs", {}, svg("marker", { id: "head", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8Z" }))),
+      arrows.map(([path]) => path),
+      sites.map((site) => this.site(site, at.get(site.site), box, small)),
+      small ? [] : arrows.map(([, label]) => label));
+    const list = h("ul", { class: "unseen" }, links.map((link) => h("li", {}, `${link.from} sends ${text.count(link.rows)} rows a second to ${link.to}, for ${[...link.queries].join(", ")}`)));
+    this.place.replaceChildren(picture, links.length === 0 ? h("p", { class: "nothing" }, "No fragments at two sites are connected.") : list);
+  }
+
+  link(link, { path, label }, most) {
+    const said = `${link.from} → ${link.to}: ${text.count(link.rows)} rows/s for ${[...link.queries].join(", ")}`;
+    const drawn = svg("path", { class: "flow", d: path, "marker-end": "url(#head)" }, svg("title", {}, said));
+    drawn.style.strokeWidth = `${(1 + 3 * Math.sqrt(link.rows / most)).toFixed(1)}px`;
+    const words = text.count(link.rows);
+    const wide = 10 + 6.2 * words.length;
+    const tag = svg("g", { class: "tag" },
+      svg("rect", { x: label.x - wide / 2, y: label.y - 9, width: wide, height: 18, rx: 9 }),
+      svg("text", { x: label.x, y: label.y + 4 }, words),
+      svg("title", {}, said));
+    return [drawn, tag];
+  }
+
+  site(site, { x, y }, box, small) {
+    const { state, said } = siteStanding(site);
+    const fragments = text.plural(site.fragments.length, "fragment");
+    const open = () => this.open(site.site);
+    const pressed = (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(); } };
+    return svg("g", { class: "node", "data-state": state, tabindex: 0, role: "button", "aria-label": `${site.site}: ${said}, ${fragments}`, click: open, keydown: pressed },
+      svg("rect", { x: x - box.wide / 2, y: y - box.tall / 2, width: box.wide, height: box.tall, rx: 8 }),
+      svg("circle", { cx: x - box.wide / 2 + 13, cy: y - (small ? 0 : 7), r: 4 }),
+      svg("text", { class: "what", x: x - box.wide / 2 + 23, y: y + (small ? 4 : -3) }, site.site.slice(0, small ? 6 : 11)),
+      small ? [] : [svg("text", { class: "more", x: x - box.wide / 2 + 9, y: y + 14 }, text.plural(site.fragments.length, "fragment"))]);
+  }
+}

@@ -1,0 +1,1 @@
+"""Measures what it costs to watch a federation: many made-up sites, one oracle, a browser."""
