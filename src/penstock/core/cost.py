@@ -19,12 +19,16 @@ MOVED_LOAD_FACTOR = 3.0
 """By this factor a load has moved."""
 LATEST_BATCHES = 3
 """Batches that a fit falls back to when it cannot explain the newest with all of them."""
-NOISE_TIMES_SPREAD = 2.5
-"""A batch within so many times the usual spread is noise."""
+NOISE_TIMES_SPREAD = 3.5
+"""A batch within so many times the usual spread is noise; of such, one in two hundred is not."""
+QUIET_LOG_SPREAD = 0.05
+"""Where batches vary by more than this, a fit remembers more of them, in proportion."""
 SPREAD_MEMORY = 0.9
 """How much of the usual spread is that of the batches before the last."""
 MOST_SPREAD = 0.25
 """One batch counts for at most so much in the spread."""
+PAUSE_LOG_RATIO = 1.4
+"""A batch that is this far, a quarter or four times, from what was expected is no noise at all."""
 YOUNG_BATCHES = 5
 """A model of fewer batches is fitted as well as it can be: a machine that starts changes fast."""
 TASKS_BEGIN_SECONDS = 0.1
@@ -112,7 +116,8 @@ class ThreeTermCost:
     The terms are fitted to the last ``window`` batches, newer ones counting more, by least
     squares with terms that are not negative, and held in place by a weak pull towards the terms
     as they were: a steady load says nothing about how its time divides into the three, and then
-    what was learnt earlier stays.
+    what was learnt earlier stays. Where times vary much, older batches count more: what is left
+    for admitted tuples is a small difference of large numbers, and one batch says little of it.
 
     *Changes and outliers.* A batch that even the terms fitted to it and to the last few do not
     explain is a surprise: all terms, and the times remembered, are scaled towards it, since what
@@ -131,12 +136,15 @@ class ThreeTermCost:
 
     window: int = 32
     forget: float = 0.8
+    """How much a batch counts beside the one after it, where times hardly vary."""
     terms: Floats = field(default_factory=lambda: np.zeros(3))
     seen: Floats = field(default_factory=lambda: np.empty((0, 4)))
     """Rows of seconds, arrived, admitted, and the seconds of them that the tuples were passing,
     which are not a number where that is not known; the newest last."""
     spread: float = 0.05
     """How far batches usually are from what was expected of them, in log time."""
+    off: float = 0.0
+    """How much longer the last batch took than was expected of it, in log time."""
     before: "ThreeTermCost | None" = None
     """The model as it was before the last batch, where that was a slow surprise."""
 
@@ -175,9 +183,9 @@ class ThreeTermCost:
         passed = passing_seconds(seconds, span if arrived >= FEWEST_TIMED else None, overhead)
         if not self.known:
             return self._start_anew(seconds, arrived, admitted, overhead, passed)
-        off = min(self._off(seconds, arrived, admitted), MOST_SPREAD)
-        spread = SPREAD_MEMORY * self.spread + (1 - SPREAD_MEMORY) * off
-        heard = replace(self, before=None, spread=spread)
+        off = self._log_ratio(seconds, arrived, admitted)
+        spread = self._spread_after(off)
+        heard = replace(self, before=None, spread=spread, off=off)
         heard = heard._remember(seconds, arrived, admitted, passed)
         attempts = [(heard, PULL_BATCHES)]
         late, young = heard._of_late(), len(self.seen) < YOUNG_BATCHES
@@ -191,7 +199,7 @@ class ThreeTermCost:
             return fitted  # as well as a few odd batches can be fitted
         if self._explains(seconds, arrived, admitted):
             return replace(late, terms=self.terms)  # it is older batches that do not fit
-        return replace(self, spread=spread)._surprised(seconds, arrived, admitted, passed)
+        return replace(self, spread=spread, off=off)._surprised(seconds, arrived, admitted, passed)
 
     def informed(self, admitting: float) -> "ThreeTermCost":
         """Answers the model with the cost of an admitted tuple as a guard has measured it.
@@ -207,14 +215,31 @@ class ThreeTermCost:
         model = replace(self, terms=terms, seen=self.seen[:0], before=None)
         return model._remember(model.seconds(arrived, admitted), arrived, admitted)
 
-    def _off(self, seconds: float, arrived: float, admitted: float) -> float:
-        """Answers how far a batch is from what is expected of it, in log time."""
+    @property
+    def _kept(self) -> float:
+        """How much a batch counts beside the one after it."""
+        batches = self.spread / QUIET_LOG_SPREAD / (1.0 - self.forget)
+        return max(self.forget, 1.0 - 1.0 / min(batches, float(self.window)))
+
+    def _log_ratio(self, seconds: float, arrived: float, admitted: float) -> float:
+        """Answers how much longer a batch took than is expected of it, in log time."""
         expected = max(self.seconds(arrived, admitted), 1e-9)
-        return float(abs(np.log(max(seconds, 1e-9) / expected)))
+        return float(np.log(max(seconds, 1e-9) / expected))
+
+    def _spread_after(self, off: float) -> float:
+        """Answers the usual spread with one more batch.
+
+        From one batch to the next, since a model that is wrong is off by the same each time; and
+        what differs from a batch before it varies by the root of two more than either.
+        """
+        if abs(off) > PAUSE_LOG_RATIO:
+            return self.spread
+        moved = min(abs(off - self.off) / 2**0.5, MOST_SPREAD)
+        return SPREAD_MEMORY * self.spread + (1 - SPREAD_MEMORY) * moved
 
     def _explains(self, seconds: float, arrived: float, admitted: float) -> bool:
         noise = max(SURPRISE_LOG_RATIO, NOISE_TIMES_SPREAD * self.spread)
-        return self._off(seconds, arrived, admitted) < noise
+        return abs(self._log_ratio(seconds, arrived, admitted)) < noise
 
     def _was_outlier(self, seconds: float, arrived: float, admitted: float) -> bool:
         """Answers whether a batch is as the model was; one that admits next to nothing is not."""
@@ -284,7 +309,7 @@ class ThreeTermCost:
         """
         seconds, loads = np.maximum(self.seen[:, 0], 1e-3), self.seen[:, 1:3]
         scale = np.append(1.0, np.maximum(loads.max(axis=0), 1e-12))  # seconds of a large batch
-        weight = self.forget ** np.arange(len(seconds) - 1, -1, -1.0)
+        weight = self._kept ** np.arange(len(seconds) - 1, -1, -1.0)
         passed = self.seen[:, 3]
         split = ~np.isnan(passed)
         # of a batch that was timed inside, one row is its tuples' and one what is not

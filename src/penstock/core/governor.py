@@ -4,13 +4,13 @@ The latency is a promise, and a model that learns can be wrong: a JVM that has j
 neighbour on the machine, a source that makes a batch wait. So two layers decide how much a batch
 admits. The model proposes. The governor, which looks at nothing but what the last batch admitted
 and how long it took, keeps the proposal within bounds: after a batch that overran, fewer in
-proportion; after one on time, at most a step more, and where there was time to spare, at least
-about as many. A model that is right moves freely inside the bounds. One that is wrong cannot
+proportion; after one on time, at most a step more, and where there was time to spare of late, at
+least about as many. A model that is right moves freely inside the bounds. One that is wrong cannot
 break the promise for longer than a batch, and cannot shed for ever what there is time for.
 """
 
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf, log
 
 LEAST_FALL = 1 / 8
 """After one batch that overran, at least this share of what it admitted may be tried."""
@@ -19,7 +19,9 @@ LEAST_STEP, MOST_STEP = 1.1, 4.0
 FIRST_TUPLE_SECONDS = 2e-4
 """While next to nothing is known, a tuple is taken to cost no more than this."""
 SURE_STEP = 1.25
-"""The step up that is made after a batch that left time, whatever the model believes."""
+"""The step up that is made after batches that left time, whatever the model believes."""
+TREND_MEMORY = 0.7
+"""So much of what batches leave of late, in log time, is what the ones before the last left."""
 SURE_SHARE = 0.8
 """The least of what a batch on time admitted that the next admits, whatever the model believes."""
 SLACK_SHARE = 0.9
@@ -73,6 +75,8 @@ class Governor:
     """What the last batch admitted, where it shed and ended in time; else 0."""
     admitted: float = 0.0
     """What the last batch admitted, however it went."""
+    left: float = log(SURE_STEP)
+    """How much longer than batches of late, in log time, one was planned to take."""
 
     def after(
         self, took: Took, arrived: float, admitted: float, budget: float, plan: float
@@ -84,19 +88,24 @@ class Governor:
         >>> Governor().after(Took(0.5), 9000, 9000, budget=1.5, plan=1.35).most  # it was quick
         36000.0
         """
+        ratio, shed = plan / max(took.seconds, 1e-3), admitted < arrived
+        left = log(min(max(ratio, 1 / SURE_STEP), SURE_STEP))  # an outage says no more than that
+        left = TREND_MEMORY * self.left + (1 - TREND_MEMORY) * left
         if took.seconds > budget and took.seconds <= AS_EXPECTED * took.expected:
-            return Governor(self.most, admitted=admitted)  # the model knew: much was read, say
+            return Governor(
+                self.most, admitted=admitted, left=left
+            )  # the model knew: much was read
         if took.seconds > budget:
             fall = max(took.share_that_fits(plan), LEAST_FALL)
-            return Governor(admitted * fall, admitted=admitted)
-        ratio, shed = plan / max(took.seconds, 1e-3), admitted < arrived
+            return Governor(admitted * fall, admitted=admitted, left=left)
         # where a batch took a small part of its time, a large step is no risk
         step = admitted * min(max(ratio * ratio, LEAST_STEP), max(MOST_STEP, ratio / 2))
         known = plan / FIRST_TUPLE_SECONDS if self.most == inf else self.most
-        sure = min(ratio, SURE_STEP) if ratio * SLACK_SHARE > 1 else SURE_SHARE
+        spare = min(ratio, exp(left))  # one quick batch is no trend
+        sure = spare if spare * SLACK_SHARE > 1 else SURE_SHARE
         least = admitted * sure if shed else 0.0
         damped = admitted if shed else 0.0
-        return Governor(max(known, step), least, arrived, damped, admitted)
+        return Governor(max(known, step), least, arrived, damped, admitted, left)
 
     def bounded(self, proposed: float, arriving: float, cheap: float = 0.0) -> float:
         """Answers the proposal within the bounds, and damped, for a batch that reads so many.
