@@ -15,6 +15,7 @@ KNOWN_UPDATE = {"query": KNOWN_QUERY, "sic": 0.5, "at": 1.0, "seq": KNOWN_SEQUEN
 MACHINES = {"columns": "ts TIMESTAMP, cpu DOUBLE", "time": "ts"}
 """The only source that the site lends."""
 JSON = "application/json"
+NAN, INFINITY = float("nan"), float("inf")
 
 
 class Bad(NamedTuple):
@@ -417,6 +418,41 @@ MAKERS: list[Callable[[random.Random], Made]] = [
     path_tricks,
     wrong_method,
 ]
+
+
+def good_heartbeat(luck: random.Random) -> dict[str, Any]:
+    return {
+        "site": "rome",
+        "address": "http://127.0.0.1:7101",
+        "seq": KNOWN_SEQUENCE + luck.randrange(1, 10**6),
+        "interval": 2.0,
+        "statistics": {"throughput": luck.uniform(0, 1e6), "utilisation": luck.random()},
+        "queries": [{"query": KNOWN_QUERY, "sic_now": luck.random()}],
+    }
+
+
+def bad_heartbeat(luck: random.Random) -> Made:
+    beat = good_heartbeat(luck)
+    status: dict[str, Any] = {"id": "a@load", "query": "load", "fragment": "a"}
+    wrong: list[tuple[str, Callable[[], object]]] = [
+        ("old-sequence", lambda: beat.update(seq=luck.randrange(KNOWN_SEQUENCE + 1))),
+        ("forbidden", lambda: beat.update(site=luck.choice(["oslo", "Rome", "rome."]))),
+        ("bad-message", lambda: beat.update(seq=2**53 - 1)),
+        ("bad-message", lambda: beat.update(interval=luck.choice([0, -1, 3601, "2"]))),
+        ("bad-message", lambda: beat.update(address=luck.choice(["ftp://x", "http://a b", ""]))),
+        ("bad-message", lambda: beat["statistics"].update(utilisation=1.5)),
+        ("bad-message", lambda: beat["statistics"].update(throughput=-1)),
+        ("bad-message", lambda: beat["queries"][0].update(sic_now=luck.choice([-0.1, 1.1]))),
+        ("bad-message", lambda: beat.update(fragments=[{**status, "trouble": "x" * 301}])),
+        ("bad-message", lambda: beat.update(fragments=[status] * 1001)),
+        ("bad-message", lambda: beat.update(sources={"../x": {"columns": "a INT"}})),
+        ("bad-message", lambda: beat.update(sources={"x": {"columns": "a INT", "time": "a`b"}})),
+        ("bad-json", lambda: beat["statistics"].update(latency_ms=luck.choice([NAN, INFINITY]))),
+        ("too-large", lambda: beat.update(x="x" * 1_000_001)),
+    ]
+    reason, spoil = luck.choice(wrong)
+    spoil()
+    return reason, request("POST", "/sites", to_json(beat))
 
 
 def bad_messages(count: int, seed: int) -> Iterator[Bad]:

@@ -91,6 +91,20 @@ def test_what_a_site_does_not_lend_is_refused_before_the_query_is_cut() -> None:
     assert it.value.reason is Reason.UNKNOWN_SOURCE
 
 
+def test_a_site_runs_no_more_fragments_of_others_than_it_lends_room_for() -> None:
+    lent = {"machines": LentSource(columns="ts TIMESTAMP, cpu DOUBLE", time="ts")}
+    site, splits = a_site(lends={"fragments": 2}), KnownSplits()
+    query = order().query
+    running = [order().model_copy(update={"query": query.model_copy(update={"query": "other"})})]
+    refuse_order(site, lent, running, splits, order(), "alice")
+    running.append(order())
+    refuse_order(site, lent, running, splits, order(), "alice")  # which runs already
+    third = order().model_copy(update={"query": query.model_copy(update={"query": "third"})})
+    with pytest.raises(RefusedError, match="runs 2 fragments of others") as refused:
+        refuse_order(site, lent, running, splits, third, "alice")
+    assert refused.value.reason is Reason.NO_ROOM
+
+
 def test_nobody_submits_in_the_name_of_another() -> None:
     assert owned_by(order(submitter="alice"), "bob").submitter == "bob"
     assert owned_by(order(submitter="alice"), "rome").submitter == "alice"  # brings it back

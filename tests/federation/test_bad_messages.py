@@ -8,13 +8,19 @@ import socket
 import tracemalloc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from penstock.federation import checked_app, serving
-from penstock.federation.access import RateLimit
+from penstock.federation.access import Access, RateLimit
 from penstock.federation.client import CallError
+from penstock.federation.history import History
 from penstock.federation.messages import LentSource, SicUpdate
+from penstock.federation.oracle import Oracle
+from penstock.federation.oracle_client import OracleClient
+from penstock.federation.oracle_server import oracle_app
 from penstock.federation.serving import ServedApp
 from tests.federation.bad_messages import (
     KNOWN_QUERY,
@@ -23,7 +29,9 @@ from tests.federation.bad_messages import (
     MACHINES,
     MAKERS,
     Bad,
+    bad_heartbeat,
     bad_messages,
+    good_heartbeat,
     good_order,
     good_update,
     request,
@@ -120,6 +128,28 @@ def test_10000_bad_messages_are_refused_and_counted_and_break_nothing(
         assert len(site.news) == 2
     assert TOKEN not in caplog.text
     assert "Traceback" not in caplog.text
+
+
+def test_bad_heartbeats_are_refused_and_counted_and_leave_the_oracle_as_it_was(
+    tmp_path: Path,
+) -> None:
+    luck, expected, access = random.Random(17), Counter[str](), Access({"rome": TOKEN}, "127.0.0.1")
+    with (
+        closing(History(tmp_path / "history.sqlite")) as history,
+        ServedApp(oracle_app(Oracle(), history, access), access.refusals) as server,
+        closing(OracleClient(server.address, TOKEN)) as oracle,
+    ):
+        known = {**good_heartbeat(luck), "seq": KNOWN_SEQUENCE}
+        assert send(server, request("POST", "/sites", to_json(known)))[0] == 200
+        before = oracle.sites()[0].statistics
+        for _ in range(500):
+            reason, raw = bad_heartbeat(luck)
+            expected[reason] += 1
+            assert refused(server, Bad("heartbeat", reason, raw)) is None
+        (site,) = oracle.sites()
+        assert site.statistics == before
+        assert access.refusals.counts() == dict(sorted(expected.items()))
+        assert send(server, request("POST", "/sites", to_json(good_heartbeat(luck))))[0] == 200
 
 
 def test_the_good_messages_that_bad_ones_are_made_of_are_accepted() -> None:

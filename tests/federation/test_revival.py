@@ -31,6 +31,16 @@ def test_one_that_goes_on_failing_is_tried_ever_more_seldom_but_never_given_up()
     assert waits == [1, 2, 4, 8, *4 * [LONGEST_WAIT_INTERVALS]]
 
 
+def test_one_whose_link_is_known_to_be_away_waits_an_interval_each_time() -> None:
+    revival = Revival(INTERVAL)
+    revival.look([MINE], 0.0)
+    for now in (2.0, 4.0, 6.0):
+        assert revival.look([MINE], now) == ([], [MINE])
+        revival.wait(MINE, now)
+        assert revival.look([MINE], now + INTERVAL / 2) == ([], [])
+    assert revival.look([MINE], 8.0) == ([], [MINE])
+
+
 def test_one_that_has_run_for_a_while_is_soon_tried_again() -> None:
     revival, now = Revival(INTERVAL), 0.0
     for _ in range(5):

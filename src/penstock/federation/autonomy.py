@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from penstock.federation.confinement import RefusedSqlError, confine
 from penstock.federation.federated_sql import written_out
 from penstock.federation.fragment_plan import PlannedFragment
+from penstock.federation.ids import fragment_id
 from penstock.federation.known_splits import KnownSplits
 from penstock.federation.messages import FragmentOrder, LentSource
 from penstock.federation.query_file import ANY_SITE, ROOT
@@ -63,7 +64,9 @@ def refuse_order(
     refuse_submitter(file, caller)
     refuse_submitter(file, order.submitter)
     refuse_query(file, order)
-    refuse_name_of_another(order, running)
+    others = list(running)
+    refuse_name_of_another(order, others)
+    _refuse_many(file, others, order)
     _refuse_catalog(file, lent, order)  # before the query is cut, which takes a while
     plan = splits.of(order).fragment(order.fragment)
     refuse_place(file, plan)
@@ -128,6 +131,20 @@ def refuse_sources(lent: Mapping[str, LentSource], plan: PlannedFragment) -> Non
     """Refuses a fragment that reads what the site does not lend."""
     for source in plan.sources:
         _refuse_source(lent, source)
+
+
+def _refuse_many(file: SiteFile, running: Sequence[FragmentOrder], order: FragmentOrder) -> None:
+    """Refuses one fragment more than the site lends room for."""
+    known = {_identity(one) for one in running}
+    if len(known) >= file.lends.fragments and _identity(order) not in known:
+        raise RefusedError(
+            Reason.NO_ROOM,
+            f"this site runs {file.lends.fragments} fragments of others, and lends no more",
+        )
+
+
+def _identity(order: FragmentOrder) -> str:
+    return fragment_id(order.fragment, order.query.query, order.replica)
 
 
 def _refuse_catalog(file: SiteFile, lent: Mapping[str, LentSource], order: FragmentOrder) -> None:

@@ -82,6 +82,11 @@ class RunningFragment:
         said = self.output.trouble if isinstance(self.output, Sender) else ""
         return said or spark_errors.why_failed(error)
 
+    def check_links(self) -> None:
+        """Raises a ``LinkError`` where it has failed by a link that still cannot be written."""
+        if isinstance(self.output, Sender):
+            self.output.check()
+
     @property
     def sent(self) -> int:
         """The rows that it has sent to other fragments since it was started."""
@@ -241,13 +246,23 @@ class Sender:
             log.error("%s: %s; its rows wait where they come from", self._sender, error)
             raise
 
-    def _send(self, batch: DataFrame, number: int) -> None:
-        since, self._last_start = self._last_start, time.time()
+    def check(self) -> None:
+        """Raises a ``LinkError`` where its links still cannot be written."""
+        if self.trouble:
+            self._open()
+            for writer in self._writers:
+                writer.check()
+
+    def _open(self) -> None:
         if not self._writers:
             checkpoint = checkpoint_name(self._checkpoint)
             self._writers = [
                 self._links.writer(names, self._sender, checkpoint) for names in self._receivers
             ]
+
+    def _send(self, batch: DataFrame, number: int) -> None:
+        since, self._last_start = self._last_start, time.time()
+        self._open()
         rows = batch if self._query is None else _over(batch, self._view, self._query)
         rows = rows.withColumn(ARRIVED, _as_data(datetime.fromtimestamp(since, UTC)))
         if self._routes is None or len(self._writers) == 1:

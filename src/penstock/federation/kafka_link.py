@@ -61,6 +61,9 @@ class TopicWriter:
     def __init__(self, brokers: str, topics: Sequence[str], sender: str) -> None:
         self._brokers, self._topics, self._sender = brokers, topics, sender
 
+    def check(self) -> None:
+        """Checks nothing: Spark asks the brokers again and again, and its own error says more."""
+
     def write(self, rows: DataFrame, batch: int) -> int:
         """Writes the rows of a batch, and returns how many these are."""
         numbered = (

@@ -64,6 +64,9 @@ class LinkName(NamedTuple):
 class Sending(Protocol):
     """Sends rows to all who read them."""
 
+    def check(self) -> None:
+        """Raises a ``LinkError`` where it is known that nothing can be sent."""
+
     def write(self, rows: DataFrame, batch: int) -> int:
         """Sends the rows of a batch, once also where it runs again; returns how many."""
 
@@ -112,7 +115,16 @@ class LinkWriter:
     ) -> None:
         self._directories, self._clock = directories, clock
         self._prefix = f"{sender}+{checkpoint}-"
-        self._check()
+        self.check()
+
+    def check(self) -> None:
+        """Makes the directories, and tries whether they can be written."""
+        for directory in self._directories:
+            probe = directory / UNFINISHED / f"{self._prefix}probe"
+            with _told_as_link_error(directory, "written"):
+                probe.parent.mkdir(parents=True, exist_ok=True)
+                probe.write_bytes(bytes(PROBED_BYTES))
+                probe.unlink()
 
     def write(self, rows: DataFrame, batch: int) -> int:
         """Writes the rows of a batch, all of them or none, and returns how many these are.
@@ -122,17 +134,8 @@ class LinkWriter:
         try:
             return self._write(rows, batch)
         except Exception:
-            self._check()
+            self.check()
             raise
-
-    def _check(self) -> None:
-        """Makes the directories, and tries whether they can be written."""
-        for directory in self._directories:
-            probe = directory / UNFINISHED / f"{self._prefix}probe"
-            with _told_as_link_error(directory, "written"):
-                probe.parent.mkdir(parents=True, exist_ok=True)
-                probe.write_bytes(bytes(PROBED_BYTES))
-                probe.unlink()
 
     def _write(self, rows: DataFrame, batch: int) -> int:
         written = self._directories[0] / UNFINISHED / f"{self._prefix}{batch}"

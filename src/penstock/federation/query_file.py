@@ -35,7 +35,7 @@ class FragmentEntry(JobFilePart):
 
     sql: Annotated[str, Field(max_length=20_000)]
     site: Name = ANY_SITE
-    time: str | None = None
+    time: Annotated[str | None, Field(max_length=200)] = None
     """The column of its result that is its event time for whoever reads it; the first timestamp
     unless told."""
 
@@ -44,7 +44,7 @@ class PartitionEntry(JobFilePart):
     """Asks for copies of the merging fragment, each with a part of the groups (thesis, 4.4.2)."""
 
     copies: Annotated[int, Field(ge=2, le=64)]
-    by: str
+    by: Annotated[str, Field(max_length=200)]
     """The column of GROUP BY that decides which copy a group belongs to."""
 
 

@@ -63,6 +63,10 @@ class Revival:
                 due.append(identity)
         return Look(fresh, due)
 
+    def wait(self, identity: str, now: float) -> None:
+        """Hears that what a fragment needs, which was due, is still away: it waits an interval."""
+        self._patients[identity].due = now + self._interval
+
     def _forget(self, failed: Collection[str], now: float) -> None:
         """Forgets those that have recovered, or are gone."""
         calm = now - CALM_INTERVALS * self._interval

@@ -33,6 +33,9 @@ class LendingEntry(JobFilePart):
     """The share of its capacity that they may have while its own queries want more."""
     sources: list[Name] | None = None
     """The sources that they may read; all of them unless told."""
+    fragments: Annotated[int, Field(ge=0)] = 64
+    """How many of their fragments it runs at most: each costs it something in every batch, however
+    little it admits."""
 
 
 class RefusalEntry(JobFilePart):

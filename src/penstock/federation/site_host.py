@@ -40,7 +40,7 @@ from penstock.federation.inside_messages import (
 from penstock.federation.kafka_link import KafkaLinks
 from penstock.federation.known_splits import KnownSplits
 from penstock.federation.lending import Lending
-from penstock.federation.link import DirectoryLinks, Links
+from penstock.federation.link import DirectoryLinks, LinkError, Links
 from penstock.federation.messages import (
     FAILED,
     LONGEST_TROUBLE_CHARACTERS,
@@ -166,8 +166,14 @@ class SiteHost:
                 why = self._trouble_of(identity)
                 log.error("%s has failed and is started again in %.0f s: %s", identity, wait, why)
             for identity in found.due:
-                log.warning("%s is started again", identity)
-                self._try_to_start(self._order_of(identity))
+                try:
+                    if identity in self._running:
+                        self._running[identity].check_links()
+                except LinkError:  # to start it would be in vain
+                    self._revival.wait(identity, time.time())
+                else:
+                    log.warning("%s is started again", identity)
+                    self._try_to_start(self._order_of(identity))
 
     # --- what the server asks --------------------------------------------------------------------
 
