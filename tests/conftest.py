@@ -21,15 +21,21 @@ for profile, examples in (("thorough", 300), ("quick", 100)):
     )
 hypothesis_settings.load_profile("thorough")
 
+os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK)
+"""Goes to the JVM of every driver, also of programs and commands that tests start."""
+
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks every test that uses the session, so that ``make quick`` can leave it out."""
+    """Marks every test that uses the session, so that ``make quick`` can leave it out, and puts
+    long tests first, so that none of them is what all the others' workers wait for.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +51,6 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.log.level", "ERROR")
-        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.executor.extraJavaOptions", QUICK)
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
         .getOrCreate()

@@ -344,6 +344,7 @@ def left_behind(scratch: Path) -> list[Path]:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path, scratch: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()

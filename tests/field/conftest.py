@@ -11,10 +11,13 @@ from penstock.lab.field.broker import Broker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks every test that uses the broker, so that ``make quick`` can leave it out."""
+    """Marks every test that uses the broker, so that ``make quick`` can leave it out; most of them
+    start a job beside it, too.
+    """
     for item in items:
         if "broker" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(scope="session")

@@ -54,6 +54,7 @@ def test_on_kafka(broker: Broker, tmp_path: Path, name: str, case: str | None) -
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_five_queries_from_cold() -> None:
     assert_true(WITHOUT_KAFKA["field-five"](FieldOptions(1, 10.0)))
 

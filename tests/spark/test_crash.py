@@ -129,6 +129,7 @@ def test_a_lost_entry_is_counted_again(spark: SparkSession, tmp_path: Path, batc
     assert live().lacks("q", before[0].query, batches - 1)
 
 
+@pytest.mark.long
 def test_every_tuple_is_accounted_for_after_two_crashes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
