@@ -166,15 +166,16 @@ def total(f: Algebra[E], x: E, w: E) -> Weighted[E]:
 
 def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
     """Estimates a mean, ``Σwx / Σw`` over tuples that have an x; an influence is ``(x-μ) / Σw``."""
-    x, w = f.call("double", x), _where_all(f, w, x)
+    x, every, w = f.call("double", x), w, _where_all(f, w, x)
     size = _sum(f, w)
-    centre: E = _sum(f, w * x) / size
+    centre: E = _sum(f, every * x) / size
     influence: Polynomial[E] = {(1, 0): None, (0, 0): _minus(f, centre)}
-    spread = _spread(f, w, influence, x, x)
-    least = _sum(f, _extra(w) * x * x) * LEAST_SPREAD
-    strain = _strain(f, w, spread, _cubes_about(f, x, w, centre), _doubt(f, w), least)
+    spread = _spread(f, w, influence, x, x, every)
+    least = _sum(f, _extra(every) * x * x) * LEAST_SPREAD
+    cubes = _cubes_about(f, x, _extra(every), _sum(f, _extra(w)), centre)
+    strain = _strain(f, w, spread, cubes, _doubt(f, w), least)
     found = _about_itself(f, w, centre, spread / (size * size), strain)
-    return replace(found, influence=lambda: _influence(f, w, influence, x, x, size * size))
+    return replace(found, influence=lambda: _influence(f, w, influence, x, x, size * size, every))
 
 
 def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weighted[E]:
@@ -200,11 +201,12 @@ def covariance(f: Algebra[E], x: E, y: E, w: E, *, sample: bool = False) -> Weig
 
 def variance(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
     """Estimates the covariance of x with itself, with fewer sums."""
+    every = w
     value, spread, size, w, x, influence = _moments(f, x, w)
     strain = _strain_of_second(f, w, spread * size * size, value * value)
     native = f.call("var_samp" if sample else "var_pop", x)
     found = _exact(f, w, native, _of_sample(f, value, size) if sample else value, spread, strain)
-    return replace(found, influence=lambda: _influence(f, w, influence, x, x, size * size))
+    return replace(found, influence=lambda: _influence(f, w, influence, x, x, size * size, every))
 
 
 def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]:
@@ -212,6 +214,7 @@ def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]
 
     Its own variance is ``var(v) / 4v``, to first order.
     """
+    every = w
     value, spread, size, w, x, influence = _moments(f, x, w)
     strain = _strain_of_second(f, w, spread * size * size, value * value)
     native = f.call("stddev_samp" if sample else "stddev_pop", x)
@@ -220,7 +223,7 @@ def deviation(f: Algebra[E], x: E, w: E, *, sample: bool = False) -> Weighted[E]
     root = f.call("sqrt", f.call("greatest", scaled, f.literal(0.0)))
     found = _exact(f, w, native, root, f.call("coalesce", rooted, f.literal(0.0)), strain)
     scale = f.call("greatest", value, f.literal(0.0)) * 4.0 * size * size
-    return replace(found, influence=lambda: _influence(f, w, influence, x, x, scale))
+    return replace(found, influence=lambda: _influence(f, w, influence, x, x, scale, every))
 
 
 def correlation(f: Algebra[E], x: E, y: E, w: E) -> Weighted[E]:
@@ -285,21 +288,40 @@ def _where_all(f: Algebra[E], w: E, *there: E) -> E:
     return w
 
 
-def _spread(f: Algebra[E], w: E, influence: Polynomial[E], x: E, y: E) -> E:
-    """Returns ``Σ w(w-1) p(x, y)²`` for a polynomial, expanded so that one pass is enough."""
+def _spread(f: Algebra[E], w: E, influence: Polynomial[E], x: E, y: E, every: E | None = None) -> E:
+    """Returns ``Σ w(w-1) p(x, y)²`` for a polynomial, expanded so that one pass is enough.
+
+    ``every`` is the weight of all tuples, where only those with an x count and there is no y: a
+    product with their x needs no other, since it is null where the x is.
+    """
     parts: list[E] = []
     for (i, j), (k, m) in combinations_with_replacement(influence, 2):
-        part = _sum(f, _power(_extra(w), x, y, i + k, j + m))
+        start = _extra(_simplest(w, every, i + k + j + m))
+        part = _sum(f, _power(start, x, y, i + k, j + m))
         for coefficient in (influence[i, j], influence[k, m]):
             part = part if coefficient is None else coefficient * part
         parts.append(part if (i, j) == (k, m) else part * 2.0)
     return reduce(_plus, parts)
 
 
-def _influence(f: Algebra[E], w: E, influence: Polynomial[E], x: E, y: E, scale: E) -> Influence[E]:
-    """Returns what a part adds: the polynomial, summed over it."""
-    terms = [(c, _sum(f, _power(w, x, y, *at))) for at, c in influence.items()]
+def _influence(
+    f: Algebra[E],
+    w: E,
+    influence: Polynomial[E],
+    x: E,
+    y: E,
+    scale: E,
+    every: E | None = None,
+) -> Influence[E]:
+    """Returns what a part adds: the polynomial, summed over it; see `_spread` for ``every``."""
+    terms = [
+        (c, _sum(f, _power(_simplest(w, every, sum(at)), x, y, *at))) for at, c in influence.items()
+    ]
     return Influence(terms, _sum(f, w), scale)
+
+
+def _simplest(w: E, every: E | None, powers: int) -> E:
+    return w if every is None or powers == 0 else every
 
 
 def _plus(a: E, b: E) -> E:
@@ -321,15 +343,17 @@ def _second(f: Algebra[E], x: E, y: E, w: E) -> E:
 
 def _moments(f: Algebra[E], x: E, w: E) -> tuple[E, E, E, E, E, Polynomial[E]]:
     """Returns the population variance, the variance of that estimate, and what they are made of."""
-    x, w = f.call("double", x), _where_all(f, w, x)
+    x, every, w = f.call("double", x), w, _where_all(f, w, x)
     size = _sum(f, w)
-    mu, value = _sum(f, w * x) / size, _second(f, x, x, w)
+    mu = _sum(f, every * x) / size
+    value: E = _sum(f, every * x * x) / size - mu * mu
     influence: Polynomial[E] = {
         (2, 0): None,
         (1, 0): f.literal(-2.0) * mu,
         (0, 0): mu * mu - value,
     }
-    return value, _spread(f, w, influence, x, x) / (size * size), size, w, x, influence
+    spread = _spread(f, w, influence, x, x, every) / (size * size)
+    return value, spread, size, w, x, influence
 
 
 def _of_sample(f: Algebra[E], value: E, size: E) -> E:
@@ -362,11 +386,10 @@ def _strain(f: Algebra[E], w: E, second: E, third: E, doubt: E, least: E | None 
     return f.call("if", second > least, f.call("coalesce", known, f.literal(1.0)), f.literal(1.0))
 
 
-def _cubes_about(f: Algebra[E], x: E, w: E, centre: E) -> E:
-    """Returns ``Σ w(w-1) (x-c)³``; all sums but one are those of the spread."""
-    e = _extra(w)
+def _cubes_about(f: Algebra[E], x: E, e: E, once: E, centre: E) -> E:
+    """Returns ``Σ e (x-c)³``, where ``once`` is ``Σ e``; all sums but one are the spread's."""
     cubes, squares = _sum(f, e * x * x * x), _sum(f, e * x * x)
-    rest = _sum(f, e * x) * 3.0 - _sum(f, e) * centre
+    rest = _sum(f, e * x) * 3.0 - once * centre
     about: E = cubes - squares * centre * 3.0 + rest * centre * centre
     return about
 

@@ -190,7 +190,7 @@ def _variance(
     native: Column, col: Column | str, bounds: bool, confidence: float, *, sample: bool = True
 ) -> Column:
     x = _weighted.as_column(col)
-    found = _weighted.estimated(lambda w: _estimates.variance(_weighted.SPARK, x, w, sample=sample))
+    found = _weighted.estimated(_estimates.variance, x, sample=sample)
     return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 
 
@@ -228,9 +228,7 @@ def _deviation(
     native: Column, col: Column | str, bounds: bool, confidence: float, *, sample: bool = True
 ) -> Column:
     x = _weighted.as_column(col)
-    found = _weighted.estimated(
-        lambda w: _estimates.deviation(_weighted.SPARK, x, w, sample=sample)
-    )
+    found = _weighted.estimated(_estimates.deviation, x, sample=sample)
     return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 
 
@@ -259,16 +257,14 @@ def _covariance(
     sample: bool = True,
 ) -> Column:
     x, y = _weighted.as_column(col1), _weighted.as_column(col2)
-    found = _weighted.estimated(
-        lambda w: _estimates.covariance(_weighted.SPARK, x, y, w, sample=sample)
-    )
+    found = _weighted.estimated(_estimates.covariance, x, y, sample=sample)
     return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 
 
 def corr(col1: Column | str, col2: Column | str) -> Column:
     """Pearson's correlation of two columns over all that arrived; no interval is known for it."""
     x, y = _weighted.as_column(col1), _weighted.as_column(col2)
-    found = _estimates.correlation(_weighted.SPARK, x, y, _weighted.weight())
+    found = _weighted.estimated(_estimates.correlation, x, y)
     return _weighted.answer(found, _spark.corr(col1, col2))
 
 
@@ -286,7 +282,7 @@ def median(col: Column | str) -> Column:
     """
     x, weights = _weighted.as_column(col), _weighted.weight()
     found = _estimates.percentile(_weighted.SPARK, "median", x, weights)
-    return _weighted.answer(found, _spark.median(col))
+    return _weighted.answer(_weighted.Estimate(found.value), _spark.median(col))
 
 
 def percentile(col: Column | str, percentage: _Shares, frequency: Column | int = 1) -> Column:
@@ -307,7 +303,7 @@ def percentile(col: Column | str, percentage: _Shares, frequency: Column | int =
     found = _estimates.percentile(
         _weighted.SPARK, "percentile", x, weights, _share(percentage), times, frequency=times
     )
-    return _weighted.answer(found, native)
+    return _weighted.answer(_weighted.Estimate(found.value), native)
 
 
 def percentile_approx(
@@ -380,9 +376,7 @@ def within(col: Column | str, *, error: float | str, confidence: float = 0.95) -
     bound = _as_share("error", error)
     if not bound > 0.0:
         raise _PenstockError(f"error must be above 0, such as 0.05 or '5%'; got {error!r}")
-    known = avg(_weighted.as_column(col).cast("double"), bounds=True, confidence=confidence)
-    half = known["high"] - known["value"]
-    return (half <= _spark.lit(bound) * _spark.abs(known["value"])).alias("within")
+    return _weighted.within(_weighted.as_column(col), bound, confidence)
 
 
 def sic() -> Column:

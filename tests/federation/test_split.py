@@ -41,7 +41,7 @@ def test_an_average_is_cut_into_sums() -> None:
         ("oslo", "oslo", "partial", ("machines",)),
     ]
     assert rome.batch_query("batch 7") == (
-        "SELECT max(ts) AS _time, sum(nvl2(cpu, _weight, NULL) * double(cpu)) AS _part_0, "
+        "SELECT max(ts) AS _time, sum(_weight * double(cpu)) AS _part_0, "
         "sum(nvl2(cpu, _weight, NULL)) AS _part_1, sum(_sic) AS _carried, "
         "sum(_sic * (_weight - 1.0)) AS _carried_missing "
         f"FROM `batch 7` AS machines GROUP BY {SECOND_PANE}"

@@ -15,7 +15,7 @@ from penstock.core.settings import QueryTerms, WindowTerms
 from penstock.errors import PenstockError
 from penstock.hints import hint
 from penstock.spark.gate.columns import SIC, WEIGHT, Gate
-from penstock.spark.spark_errors import told
+from penstock.spark.spark_errors import told, unlogged
 from penstock.units import seconds
 from penstock.windows.concept import Concept
 
@@ -299,7 +299,8 @@ def _file_time(stream: DataFrame) -> Column | None:
     """Returns when a row's file was written, for a stream of files; None for any other."""
     written = sf.col("_metadata.file_modification_time")
     try:
-        kind = stream.select(written).schema[0].dataType
+        with unlogged():
+            kind = stream.select(written).schema[0].dataType
     except PySparkException:
         return None
     return written if isinstance(kind, TimestampType) else None

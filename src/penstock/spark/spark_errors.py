@@ -1,9 +1,11 @@
 """Says what Spark complains of in one line, with a suggestion where there is one."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.logger import PySparkLogger
 
 from penstock.hints import hint
 from penstock.spark.gate.columns import SIC, WEIGHT
@@ -46,6 +48,17 @@ def why_failed(error: Exception) -> str:
         lines = [line.strip() for line in text.splitlines() if _RAISED.match(line.strip())]
         text = lines[-1] if lines else text
     return " ".join(text.split())
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Keeps PySpark from logging an error that is an answer; it logs those that are caught, too."""
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _bare(name: str) -> str:

@@ -12,7 +12,7 @@ Three things stand between a formula and a column that behaves as Spark's own.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
@@ -22,6 +22,13 @@ from penstock.errors import PenstockError
 from penstock.estimates import JUST_ABOVE_ONE, Weighted
 from penstock.spark.gate.columns import SIC, WEIGHT
 from penstock.spark.names import name_of
+from penstock.spark.shared_terms import (
+    SharedTerm,
+    SharedTerms,
+    aggregates_of,
+    struct_of,
+    written_out,
+)
 
 LOST_STAMPS = (
     f"the columns here: keep {WEIGHT} and {SIC} in every select between the gate and this "
@@ -62,18 +69,39 @@ def weight() -> Column:
     return sf.coalesce(_as_type_of(nothing, looked_up), sf.col(WEIGHT))
 
 
-def estimated(make: Callable[[Column], Weighted[Column]]) -> Weighted[Column]:
-    """What a formula gives for the weight that a gate stamped.
+@dataclass(frozen=True)
+class Estimate:
+    """Holds the column of an estimate, and the formulas of its interval where one is known."""
 
-    Only the value looks whether the stamp is there. An interval has the weight in it some hundred
-    times, and Spark would take the check out of each of them again in every batch.
+    value: Column
+    interval: Weighted[SharedTerm] | None = None
+
+
+Formula = Callable[..., Weighted[SharedTerm]]
+"""Takes the algebra, the columns that an estimate is of, and the weight."""
+
+
+def estimated(
+    formula: Formula,
+    *of: Column,
+    weights: Callable[[Column], Column] = lambda w: w,
+    **options: bool,
+) -> Estimate:
+    """Returns what a formula gives for the weight that a gate stamped; ``weights`` leaves some out.
+
+    The value looks whether the stamp is there, in one of its aggregates: Spark would take the
+    check out of each of them again in every batch.
     """
-    bare = make(sf.col(WEIGHT))
-    return replace(bare, value=make(weight()).value, centre=bare.value.cast("double"))
+    f = SharedTerms()
+    w = f.given(weights(sf.col(WEIGHT)))
+    found = formula(f, *map(f.given, of), w, **options)
+    first = next(each for each in aggregates_of(found.value) if each.rests_on(w))
+    checked = written_out(first, {w: weights(weight())})
+    return Estimate(written_out(found.value, {first: checked}), found)
 
 
 def answer(
-    found: Weighted[Column], native: Column, *, bounds: bool = False, confidence: float = 0.95
+    found: Estimate, native: Column, *, bounds: bool = False, confidence: float = 0.95
 ) -> Column:
     """The estimate under the name of Spark's aggregate; with its interval, where one is wanted."""
     if not isinstance(bounds, bool):
@@ -83,46 +111,52 @@ def answer(
         )
     if not 0.0 < confidence < 1.0:
         raise PenstockError(f"confidence must be between 0 and 1, such as 0.95; got {confidence!r}")
-    value, name = found.value, name_of(native)
+    name = name_of(native)
     if not bounds:
-        return value.alias(name)
-    low, high = estimates.bounds(SPARK, found, confidence)
-    shed = sf.max(WEIGHT) > JUST_ABOVE_ONE
-    trusted = sf.when(shed, estimates.certified(SPARK, found)).otherwise(sf.lit(True))
-    assert found.size is not None
-    return sf.struct(
-        value.alias("value"),
-        low.alias("low"),
-        high.alias("high"),
-        found.size.alias("n"),
-        trusted.alias("certified"),
-    ).alias(name)
+        return found.value.alias(name)
+    assert found.interval is not None
+    assert found.interval.size is not None
+    f = found.interval.value.terms
+    low, high = estimates.bounds(f, found.interval, confidence)
+    shed = f.call("max", f.given(sf.col(WEIGHT))) > JUST_ABOVE_ONE
+    trusted = f.call("if", shed, estimates.certified(f, found.interval), f.literal(True))
+    told = {"value": f.given(found.value), "low": low, "high": high}
+    return struct_of({**told, "n": found.interval.size, "certified": trusted}).alias(name)
 
 
-def count(weights: Callable[[Column], Column]) -> Weighted[Column]:
+def within(x: Column, error: float, confidence: float) -> Column:
+    """Says whether half of a mean's interval is at most this share of the mean."""
+    found = mean(x.cast("double"), sf.avg(x.cast("double")))
+    assert found.interval is not None
+    f = found.interval.value.terms
+    value, (_, high) = f.given(found.value), estimates.bounds(f, found.interval, confidence)
+    wide = (high - value) > f.call("abs", value) * error
+    return struct_of({"within": f.call("not", wide)})["within"].alias("within")
+
+
+def count(weights: Callable[[Column], Column]) -> Estimate:
     """A count is never null, and Spark's type says so; ``weights`` leaves tuples out."""
-    found = estimated(lambda w: estimates.count(SPARK, weights(w)))
-    return _with_value(found, sf.coalesce(found.value, sf.lit(0)))
+    found = estimated(estimates.count, weights=weights)
+    return replace(found, value=sf.coalesce(found.value, sf.lit(0)))
 
 
-def total(x: Column, native: Column, *, lenient: bool = False) -> Weighted[Column]:
+def total(x: Column, native: Column, *, lenient: bool = False) -> Estimate:
     """A sum; of whole numbers it is a whole number."""
-    found = estimated(lambda w: estimates.total(SPARK, x, w))
+    found = estimated(estimates.total, x)
     whole = sf.typeof(native) == "bigint"
     rounded = sf.when(whole, sf.round(found.value)).otherwise(found.value)
-    return _with_value(found, _spark_where_nothing_was_shed(rounded, native, lenient=lenient))
+    value = _spark_where_nothing_was_shed(rounded, native, lenient=lenient)
+    return replace(found, value=value)
 
 
-def mean(x: Column, native: Column, *, lenient: bool = False) -> Weighted[Column]:
+def mean(x: Column, native: Column, *, lenient: bool = False) -> Estimate:
     """An average; of decimals it is a decimal."""
-    found = estimated(lambda w: estimates.mean(SPARK, x, w))
+    found = estimated(estimates.mean, x)
     value = _spark_where_nothing_was_shed(found.value, native, lenient=lenient)
-    return _with_value(found, value)
+    return replace(found, value=value)
 
 
-def percentile_approx(
-    x: Column, share: Column, native: Column, *, several: bool
-) -> Weighted[Column]:
+def percentile_approx(x: Column, share: Column, native: Column, *, several: bool) -> Estimate:
     """A percentile in the type of Spark's; the weighted one is exact, and a double."""
     weights = weight()
     exact = estimates.weighted_percentile(SPARK, x, weights, share)
@@ -130,11 +164,7 @@ def percentile_approx(
     value = estimates.spark_unless_shed(
         SPARK, weights, x, native, sf.array_compact(typed) if several else typed
     )
-    return Weighted(value)
-
-
-def _with_value(found: Weighted[Column], value: Column) -> Weighted[Column]:
-    return replace(found, value=value)
+    return Estimate(value)
 
 
 def _spark_where_nothing_was_shed(
