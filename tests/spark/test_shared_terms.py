@@ -75,7 +75,7 @@ def test_each_aggregate_stands_in_a_column_once(spark: SparkSession, name: str) 
     shared = str(struct_of(told))
     written = "".join(str(written_out(term)) for term in told.values())
     aggregates = [shared.count(f"{each}(") for each in ("sum", "max", "var_pop", "covar_pop")]
-    assert sum(aggregates) <= 15
+    assert sum(aggregates) <= 20
     assert written.count("sum(") > 4 * shared.count("sum(")
 
 
