@@ -298,7 +298,7 @@ def test_penstock_run_reports_and_stops(tmp_path: Path) -> None:
         "id", "arrived", "admitted", "shed", "lost_in_guards", "lost_late",
         "lost_in_windows", "sic", "sic_now", "gate_sic", "latency_ms", "batches",
         "backlog", "held_back_by", "let_in_per_second", "arriving_per_second",
-        "would_shed", "would_latency_ms"
+        "drift", "would_shed", "would_latency_ms"
     }  # fmt: skip
     assert trips["latency_ms"].keys() == {"p50", "p95", "p99", "measured"}
     assert told["site"].keys() == {"capacity", "utilisation", "jain"}

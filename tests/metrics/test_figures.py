@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -54,8 +55,11 @@ def leaves(kind: Any, prefix: str = "") -> Iterator[str]:
     """The paths to all figures of a report."""
     hints = get_type_hints(kind)
     for field in fields(kind):
-        if is_dataclass(hints[field.name]):
-            yield from leaves(hints[field.name], f"{prefix}{field.name}.")
+        inner = hints[field.name]
+        if isinstance(inner, UnionType):  # one that may be None
+            inner = get_args(inner)[0]
+        if is_dataclass(inner):
+            yield from leaves(inner, f"{prefix}{field.name}.")
         else:
             yield prefix + field.name
 

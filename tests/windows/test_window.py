@@ -38,6 +38,27 @@ def test_a_new_window_starts_from_the_last_one_but_believes_itself() -> None:
     assert after.share[1] > 1000 * after.share[0]
 
 
+def test_drift_is_told_from_one_pane_to_the_next() -> None:
+    """Of a and b, three to one, only a is left, and c has come: one to one."""
+    state = filled(
+        Concept(60),
+        [(30, {A: Count(30, 3), B: Count(10, 1)}), (90, {A: Count(5, 5)}), (100, {C: Count(5, 5)})],
+    )
+    assert state.drift is None
+    later = state.at(121).drift
+    assert later is not None
+    assert (later.groups, later.overlap) == (2, 0.5)
+    assert later.distance == pytest.approx((0.25 + 0.25 + 0.5) / 2)
+
+
+def test_after_a_pause_nobody_knows_of_a_drift() -> None:
+    state = filled(Concept(60), [(30, {A: Count(30, 3)}), (90, {A: Count(5, 5)})])
+    known = state.at(121).drift
+    assert known is not None
+    assert (known.overlap, known.distance) == (1.0, 0.0)
+    assert state.at(400).record(400, {B: Count(5, 5)}).at(421).drift is None
+
+
 def test_a_pause_of_a_whole_window_leaves_nothing() -> None:
     state = filled(Concept(60), [(50, {A: Count(30, 30)})]).at(200)
     assert state.groups == ()

@@ -3,7 +3,7 @@
 ``penstock.windows`` implements it. A controller without any such query does without.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -29,6 +29,25 @@ class Asked:
         return cls(forecast, np.ones(forecast.tuples.size))
 
 
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a query's groups changed from one pane of its windows to the next (CoD, figure 2)."""
+
+    groups: int
+    """Groups of the later pane, all that are not counted one by one as one."""
+    overlap: float
+    """The share of the earlier pane's groups that the later one has, too."""
+    distance: float
+    """Half the summed difference of their shares: 0 where they are the same, 1 where nothing is."""
+
+    @classmethod
+    def between(cls, before: Mapping[Stratum, float], after: Mapping[Stratum, float]) -> Self:
+        """Answers it for the groups of two panes, each with its share of the pane's tuples."""
+        stayed = sum(stratum in after for stratum in before)
+        apart = sum(abs(before.get(s, 0.0) - after.get(s, 0.0)) for s in before.keys() | after)
+        return cls(len(after), stayed / max(len(before), 1), apart / 2)
+
+
 class WindowsInForce(Protocol):
     """The windows of all queries that have a concept, as far as they have filled.
 
@@ -42,6 +61,9 @@ class WindowsInForce(Protocol):
     @property
     def groups(self) -> Collection[Stratum]:
         """The groups that these windows count one by one."""
+
+    def drift_of(self, query: str) -> Drift | None:
+        """Answers how a query's groups changed over its last two panes; None if nobody knows."""
 
     def record(self, batch: Batch, settings: Settings) -> tuple[Self, Batch]:
         """Answers the windows with a batch recorded, and the batch with their groups merged.
@@ -63,6 +85,10 @@ class NoWindows:
 
     queries: tuple[str, ...] = ()
     groups: tuple[Stratum, ...] = ()
+
+    def drift_of(self, query: str) -> Drift | None:
+        del query
+        return None
 
     def record(self, batch: Batch, settings: Settings) -> tuple[Self, Batch]:
         del settings

@@ -117,6 +117,21 @@ QUERY_FIGURES = (
         "arriving_per_second",
         "Tuples that arrive meanwhile.",
     ),
+    _gauge(
+        "penstock_query_drift_groups",
+        "drift.groups",
+        "Groups in the last pane of the query's windows, where it has a concept.",
+    ),
+    _gauge(
+        "penstock_query_drift_overlap_ratio",
+        "drift.overlap",
+        "The share of the groups of the pane before that the last one has, too.",
+    ),
+    _gauge(
+        "penstock_query_drift_distance_ratio",
+        "drift.distance",
+        "How far the shares of the groups of these two panes are apart.",
+    ),
     _counter(
         "penstock_query_would_shed_tuples",
         "would_shed",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.types import Floats
+from penstock.core.window_shedding import Drift
 from penstock.spark.gate.arrival_metrics import RANKS
 from penstock.spark.progress import weighted_quantiles
 from penstock.spark.query import BatchLatency
@@ -92,6 +93,8 @@ class QueryReport:
     """Tuples that this option lets in, where it holds the query back."""
     arriving_per_second: float | None = None
     """Tuples that arrive meanwhile, where the sources tell."""
+    drift: Drift | None = None
+    """How the groups of a query with a concept changed over the last two panes of its windows."""
     would_shed: int | None = None
     """Tuples that a site which only watches would have shed; None of one that sheds."""
     would_latency_ms: float | None = None

@@ -10,7 +10,7 @@ from penstock.core.demand import Filling, Forecast
 from penstock.core.settings import Settings
 from penstock.core.standing import Standing
 from penstock.core.types import Batch, Floats, Strata, Stratum
-from penstock.core.window_shedding import Asked
+from penstock.core.window_shedding import Asked, Drift
 from penstock.windows.concept import Concept
 from penstock.windows.goals import shares_of_quota, wanted
 from penstock.windows.merged import with_groups_merged
@@ -37,6 +37,10 @@ class ConceptWindows:
     @property
     def groups(self) -> tuple[Stratum, ...]:
         return tuple(chain.from_iterable(window.groups for window in self.by_query.values()))
+
+    def drift_of(self, query: str) -> Drift | None:
+        window = self.by_query.get(query)
+        return None if window is None else window.drift
 
     def record(self, batch: Batch, settings: Settings) -> "tuple[ConceptWindows, Batch]":
         """Answers the windows with a batch recorded, and the batch with their groups merged."""

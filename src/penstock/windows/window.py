@@ -18,6 +18,7 @@ import numpy as np
 from penstock.core.account import Account
 from penstock.core.demand import Filling
 from penstock.core.types import OTHER_GROUPS, Count, Floats, Strata, Stratum
+from penstock.core.window_shedding import Drift
 from penstock.windows.concept import Concept
 from penstock.windows.join import matched
 from penstock.windows.moments import Moments
@@ -56,6 +57,8 @@ class Window:
     """The time of the newest tuple."""
     step: float = 0.0
     """How far the clock moves in a batch, of late."""
+    drift: Drift | None = None
+    """From the last pane but one to the last."""
 
     @classmethod
     def of(cls, concept: Concept) -> "Window":
@@ -114,14 +117,16 @@ class Window:
         total = max(self.volume.sum(), 1.0)
         shares = dict(zip(self.panes.strata, (self._of_pane() / total).tolist(), strict=True))
         followed = number == self.panes.slot + 1
+        passed = {s: share for s, share in shares.items() if share > 0}
         return replace(
             self,
             panes=self.panes.slide(time),
             losses=self.losses.slide(time),
-            before={s: share for s, share in shares.items() if share > 0} if followed else {},
+            before=passed if followed else {},
             volume_before=self.volume if followed else _nothing(),
             volume=_nothing(),
             moments=self.moments.faded(),
+            drift=Drift.between(self.before, passed) if self.before and passed else None,
         )
 
     def ahead(self) -> float:

@@ -105,6 +105,7 @@ class Totals:
                         ]
                     ),
                     batches=totals.batches,
+                    drift=state.windows.drift_of(query) if state.windows else None,
                     **_waiting([streams[name] for name in _known(totals, streams)]),
                     **({} if watching is None else _would(watching, query, totals.streams)),
                 )
