@@ -20,7 +20,7 @@ from penstock.core.state import State
 from penstock.core.types import Batch, Count, Plan, Report, Stratum, Upcoming
 from penstock.federation.lending import Lending
 from penstock.federation.result_sic import sic_of_results
-from penstock.spark.elsewhere import CLASSES_PER_OCTAVE, Elsewhere
+from penstock.spark.elsewhere import CLASSES_PER_OCTAVE, Elsewhere, rate_of_new_class
 from penstock.spark.query import ResultBatch
 
 INTERVAL, STW, LINK_SECONDS, WATERMARK = 3.0, 30.0, 5.0, 10.0
@@ -164,7 +164,8 @@ class DrivenFederation:
         for row in rows:
             number = int(np.floor(-CLASSES_PER_OCTAVE * np.log2(row.came)))
             stratum = Stratum(query, f"links~{number}")
-            rate = plan.rate(stratum)
+            known = plan.strata.place(stratum) >= 0
+            rate = plan.rate(stratum) if known else rate_of_new_class(plan, query)
             admitted = self._rng.random() < rate
             before = counts.get(stratum, Count(0, 0))
             counts[stratum] = Count(before.arrived + 1, before.admitted + admitted)

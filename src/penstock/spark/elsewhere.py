@@ -17,7 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
 from penstock.core.account import Account
-from penstock.core.types import CoordinatorNews
+from penstock.core.types import CoordinatorNews, Plan
 
 CLASSES_PER_OCTAVE = 4
 """The SIC of tuples of one class differs by a fifth at most."""
@@ -53,6 +53,21 @@ def worth_of(source: str) -> float:
     if number == WORTHLESS:
         return 0.0
     return float(2.0 ** (-(int(number) + 0.5) / CLASSES_PER_OCTAVE))
+
+
+def rate_of_new_class(plan: Plan, query: str) -> float:
+    """Returns the rate for partial results of a class that is not in the plan: that of the others.
+
+    There is often one more class, since batches vary. Other tuples that are not in the plan have
+    the rate that the site's tuples have on average; at that one, what other sites have paid for
+    would be shed with source tuples that are worth a thousandth.
+    """
+    links = [
+        place
+        for place, stratum in enumerate(plan.strata)
+        if stratum.query == query and CLASS_MARK in stratum.source
+    ]
+    return float(plan.rates[links].mean()) if links else plan.default_of(query)
 
 
 class Elsewhere:

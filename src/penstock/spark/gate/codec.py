@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core.types import Bools, Count, Floats, Plan, Strata, Stratum, Tally
+from penstock.spark.elsewhere import rate_of_new_class
 from penstock.spark.gate.arrival_metrics import ArrivalSample, arrivals_of
 from penstock.spark.gate.keys import SEPARATOR, Keys
 from penstock.spark.gate.strata import KnownStrata
@@ -73,7 +74,7 @@ class PlanCodec:
         strata = self._listed(plan.strata)
         table = self._strata.list(plan.version, strata)
         known = plan.strata.places(strata)
-        default = plan.default_of(self._keys.others.query)
+        default = self._default(plan)
         rates = np.append(plan.rates, default)[known]
         worth, default_worth = self._worth(plan)
         sic = np.append(worth, default_worth)[known]
@@ -90,6 +91,12 @@ class PlanCodec:
             sic=np.append(unknown, sic),
             look=int(thresholds(np.array([look]))[0]),
         )
+
+    def _default(self, plan: Plan) -> float:
+        """Returns the rate of a stratum that the plan does not list."""
+        query = self._keys.others.query
+        is_link = self._of_fragment and not self._keys.same_value
+        return rate_of_new_class(plan, query) if is_link else plan.default_of(query)
 
     def _worth(self, plan: Plan) -> tuple[Floats, float]:
         """Returns what a tuple of each planned stratum is stamped with, and one of any other."""
