@@ -29,15 +29,18 @@ def test_queries_of_two_overloaded_sites_level_out_where_coordinators_tell(seed:
     assert mean > 1.5 * mean_by_chance
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_news_that_is_half_a_minute_old_must_say_so(seed: int) -> None:
+def test_news_that_is_half_a_minute_old_must_say_so() -> None:
     """Taken for what is true now, it lacks what the sites have done since, and they swing."""
-    jains = {}
-    for as_of_now in (False, True):
-        federation = DrivenFederation(
-            tells=True, seed=seed, watermark=LONG_WATERMARK, as_of_now=as_of_now
-        )
-        sic = federation.run(240.0, MEASURED_SECONDS)
-        jains[as_of_now] = jain(list(sic.values()))
-    assert jains[False] >= 0.98
-    assert jains[True] < jains[False] - 0.02
+    means = {
+        as_of_now: statistics.fmean(_late_jain(seed, as_of_now=as_of_now) for seed in range(3))
+        for as_of_now in (False, True)
+    }
+    assert means[False] >= 0.99
+    assert means[True] < means[False] - 0.02
+
+
+def _late_jain(seed: int, *, as_of_now: bool) -> float:
+    federation = DrivenFederation(
+        tells=True, seed=seed, watermark=LONG_WATERMARK, as_of_now=as_of_now
+    )
+    return jain(list(federation.run(240.0, MEASURED_SECONDS).values()))
