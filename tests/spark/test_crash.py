@@ -26,6 +26,7 @@ from penstock.core.types import Plan, Report
 from penstock.spark.gate.wire import ALWAYS
 from penstock.spark.record.ledger import Entry, Ledger
 from penstock.spark.record.recount import BatchPlan
+from penstock.spark.record.saved_state import unsealed
 from tests.spark.crash_job import run
 from tests.spark.support import file_stream, wait_until, write_batches
 
@@ -71,7 +72,7 @@ def newest(folder: Path, log: str) -> int:
 
 def planned(folder: Path) -> BatchPlan:
     (path,) = (folder / "site").glob("plan-*.pickle")
-    name, plan = pickle.loads(path.read_bytes())
+    name, plan = pickle.loads(unsealed(path.read_bytes()))
     assert name == "windows"
     assert isinstance(plan, BatchPlan)
     return plan

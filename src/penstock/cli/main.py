@@ -50,6 +50,7 @@ COMMANDS = {
     "top": Listed("penstock.cli.top_command", "the same, redrawn while you watch"),
     "stop": Listed("penstock.cli.stop_command", "stops a query of a federation"),
     "move": Listed("penstock.cli.move_command", "moves a fragment of a query to another site"),
+    "ledger": Listed("penstock.cli.ledger_command", "reads the ledger of a site, and checks it"),
     "bench": Listed(
         "penstock.lab.bench_command", "measures the gate on this machine, on real Spark"
     ),

@@ -1,12 +1,12 @@
 """Keeps the orders of a site's fragments on disk, so that a site that is restarted goes on."""
 
+import json
 import logging
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from penstock.federation.ids import fragment_id
 from penstock.federation.messages import FragmentOrder
+from penstock.spark.record.sealed_lines import read_lines, sealed
 
 log = logging.getLogger("penstock")
 
@@ -22,7 +22,8 @@ class FragmentStore:
         """Writes an order down; a crash leaves the old file or the new one."""
         file = self._file(fragment_id(order.fragment, order.query.query, order.replica))
         unfinished = file.with_suffix(".unfinished")
-        unfinished.write_text(order.model_dump_json(exclude_none=True))
+        told = order.model_dump(mode="json", exclude_none=True)
+        unfinished.write_text(sealed(told) + "\n")
         unfinished.replace(file)
 
     def forget(self, identity: str) -> None:
@@ -34,10 +35,18 @@ class FragmentStore:
         found = []
         for file in sorted(self._directory.glob("*.json")):
             try:
-                found.append(FragmentOrder.model_validate_json(file.read_text()))
-            except (ValidationError, UnicodeDecodeError, OSError) as error:
+                found.append(_order(file.read_bytes()))
+            except (ValueError, OSError) as error:  # pydantic's are among them
                 log.error("%s is no order that can be read, and is not run: %s", file, error)
         return found
 
     def _file(self, identity: str) -> Path:
         return self._directory / f"{identity}.json"
+
+
+def _order(text: bytes) -> FragmentOrder:
+    """Reads an order; raises where it is none, or was changed after it was written."""
+    lines = list(read_lines(text))
+    if len(lines) != 1 or lines[0].fault is not None:
+        raise ValueError("it is damaged, or of another version of Penstock")
+    return FragmentOrder.model_validate_json(json.dumps(lines[0].told))

@@ -4,39 +4,23 @@ The ledger appends a line of JSON when a batch is known to be committed. A batch
 after a crash gets another line, and the last line counts. A line that a crash cut short does not
 count, and the site counts its batch anew (see ``recount``). A query that starts for the first time
 gets a line of its own with the number of its first batch, so that a missing batch is noticed.
-What a batch lost behind its gates stands in one more line, and is no part of the balance.
+What a batch lost behind its gates stands in one more line, and is no part of the balance. Each line
+has a checksum: one that is damaged does not count either, and the account is not balanced.
 """
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import PenstockError
+from penstock.spark.record.ledger_lines import Entry, Line, LostBehind, Opening, understood
+from penstock.spark.record.sealed_lines import VERSION, Fault, read_lines, sealed
+
+__all__ = ["Entry", "Ledger"]
+
 log = logging.getLogger("penstock")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Says what one gate did in one batch."""
-
-    job: str
-    batch: int
-    gate: str
-    version: int | None
-    """Of the plan that was in force; None where no tuple arrived."""
-    arrived: int
-    admitted: int
-    shed: int
-    query: str = ""
-    """Spark's id of the query: of one name, it tells different checkpoints apart."""
-
-    @property
-    def balanced(self) -> bool:
-        """Says whether every tuple that arrived was admitted or shed."""
-        return self.arrived == self.admitted + self.shed
 
 
 class Ledger:
@@ -50,6 +34,14 @@ class Ledger:
         self._lost: dict[tuple[str, str, int], dict[str, float]] = {}
         self._gates: dict[tuple[str, str], int] = {}
         """How many gates a query has: a batch is accounted for when there is an entry of each."""
+        self.torn: list[int] = []
+        """The numbers of lines that a crash cut short; what they would have said is missing."""
+        self.damaged: list[int] = []
+        """The numbers of lines that were changed after they were written."""
+        self.is_cut = False
+        """Whether the file did not end with the end of a line when it was read."""
+        self.lines = self.unsealed = 0
+        """Lines that were read, and those without a checksum, of a Penstock before these."""
         if path is not None and path.exists():
             self._read(path)
 
@@ -58,12 +50,12 @@ class Ledger:
         self._gates[job, query] = gates
         if (job, query) not in self._first:
             self._first[job, query] = batch
-            self._append({"job": job, "query": query, "first": batch, "gates": gates})
+            self._append(Opening(job, query, batch, gates))
 
     def record(self, entry: Entry) -> None:
         """Adds an entry; it replaces an earlier one of the same batch and gate."""
         self._entries[entry.job, entry.query, entry.batch, entry.gate] = entry
-        self._append(asdict(entry))
+        self._append(entry)
 
     def note(self, job: str, query: str, batch: int, gate: int, metrics: Mapping[str, Any]) -> None:
         """Records what a gate has counted in a batch."""
@@ -85,13 +77,13 @@ class Ledger:
         """Records how many admitted tuples a batch lost behind its gates, by where that was."""
         found = {where: round(tuples, 3) for where, tuples in lost.items() if tuples > 0}
         self._lost[job, query, batch] = found
-        self._append({"job": job, "query": query, "batch": batch, "lost": found})
+        self._append(LostBehind(job, query, batch, found))
 
-    def _append(self, line: dict[str, Any]) -> None:
+    def _append(self, line: Line) -> None:
         """Writes a line, and before it those that a full disk or the like has kept back."""
         if self._path is None:
             return
-        self._unwritten.append(json.dumps(line) + "\n")
+        self._unwritten.append(sealed(line.told()) + "\n")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a") as file:
@@ -120,7 +112,9 @@ class Ledger:
 
     @property
     def balanced(self) -> bool:
-        """Says whether every entry balances, and no batch of any job is missing."""
+        """Says whether every entry balances, no batch of any job is missing, and no line is
+        damaged.
+        """
         newest: dict[tuple[str, str], int] = {}
         for entry in self:
             key = entry.job, entry.query
@@ -129,7 +123,7 @@ class Ledger:
             self.batches(*key) >= set(range(self._first.get(key, 0), last + 1))
             for key, last in newest.items()
         )
-        return whole and all(entry.balanced for entry in self)
+        return whole and not self.damaged and all(entry.balanced for entry in self)
 
     def total(self, job: str | None = None) -> tuple[int, int, int]:
         """Returns how many tuples arrived, were admitted, and were shed."""
@@ -148,21 +142,46 @@ class Ledger:
                 totals.update(lost)
         return dict(totals)
 
+    def accounts(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Returns each job and query with its first batch, and with how many gates it has."""
+        found = {(entry.job, entry.query): (0, 1) for entry in self}
+        return found | {key: (first, self._gates[key]) for key, first in self._first.items()}
+
     def _read(self, path: Path) -> None:
-        for line in path.read_text().splitlines():
-            try:
-                told = json.loads(line)
-                if "first" in told:
-                    self._first[told["job"], told["query"]] = told["first"]
-                    self._gates[told["job"], told["query"]] = told.get("gates", 1)
-                    continue
-                if "lost" in told:
-                    self._lost[told["job"], told["query"], told["batch"]] = dict(told["lost"])
-                    continue
-                entry = Entry(**told)
-            except (ValueError, TypeError, KeyError):
-                continue  # cut short by a crash
-            self._entries[entry.job, entry.query, entry.batch, entry.gate] = entry
-        if not path.read_text().endswith("\n"):
-            with path.open("a") as file:
-                file.write("\n")
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise PenstockError(f"{path}: the ledger cannot be read: {error.strerror}") from None
+        for line in read_lines(text):
+            self.lines += 1
+            if line.fault is Fault.OTHER_VERSION:
+                raise PenstockError(
+                    f"{path}:{line.number}: a ledger of format {line.version}, and this Penstock "
+                    f"knows {VERSION}: use the one that wrote it, or another directory"
+                )
+            said = None if line.fault else understood(line.told)
+            if line.fault is Fault.TORN:
+                self.torn.append(line.number)
+            elif said is None:
+                self.damaged.append(line.number)
+            else:
+                self.unsealed += not line.sealed
+                self._take(said)
+        if self.damaged:
+            log.error(
+                "%s: damaged, and not believed: line %s",
+                path,
+                ", ".join(map(str, self.damaged)),
+            )
+        if text and not text.endswith(b"\n"):
+            self.is_cut = True
+            self._unwritten.append("\n")  # so that the next line does not join the torn one
+
+    def _take(self, line: Line) -> None:
+        if isinstance(line, Opening):
+            self._first[line.job, line.query] = line.first
+            self._gates[line.job, line.query] = line.gates
+        elif isinstance(line, LostBehind):
+            self._lost[line.job, line.query, line.batch] = dict(line.lost)
+        else:
+            self._entries[line.job, line.query, line.batch, line.gate] = line

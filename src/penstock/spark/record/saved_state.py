@@ -1,7 +1,8 @@
 """What a site remembers across a crash, in a directory of its own.
 
 Pickles: a cache of what can be learnt again, read by the same version of the code, and thrown
-away when it does not fit.
+away when it does not fit. Each stands behind a checksum, since a damaged pickle may well be read,
+and say something else.
 """
 
 import logging
@@ -14,6 +15,9 @@ from typing import TypeVar
 
 log = logging.getLogger("penstock")
 T = TypeVar("T")
+HEAD = b"penstock state 1\n"
+"""What a file begins with; a checksum follows, and then the pickle."""
+CHECKSUM_BYTES = 16
 
 
 class SavedState:
@@ -31,9 +35,9 @@ class SavedState:
         if not path or not path.exists():
             return None
         try:
-            found = pickle.loads(path.read_bytes())
-        except Exception:
-            log.warning("%s cannot be read; starting with nothing learnt", path)
+            found = pickle.loads(unsealed(path.read_bytes()))
+        except Exception as error:
+            log.warning("%s cannot be read, and is not used: %s", path, error)
             return None
         return found if isinstance(found, kind) else None
 
@@ -85,5 +89,20 @@ class SavedState:
             name = f"{name}-{blake2b(of.encode(), digest_size=8).hexdigest()}"
             value = (of, value)
         new = self.directory / f"{name}.pickle.new"
-        new.write_bytes(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+        pickled = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+        new.write_bytes(HEAD + _checksum(pickled) + pickled)
         new.replace(self.directory / f"{name}.pickle")
+
+
+def unsealed(data: bytes) -> bytes:
+    """Answers the pickle in a file; raises where the file is of another version, or damaged."""
+    if not data.startswith(HEAD):
+        raise ValueError("it is of another version of Penstock, or damaged")
+    start = len(HEAD) + CHECKSUM_BYTES
+    if _checksum(data[start:]) != data[len(HEAD) : start]:
+        raise ValueError("it is damaged: its checksum does not fit")
+    return data[start:]
+
+
+def _checksum(data: bytes) -> bytes:
+    return blake2b(data, digest_size=CHECKSUM_BYTES).digest()
