@@ -18,6 +18,12 @@ import yaml
 from penstock.errors import PenstockError
 
 Path_ = tuple[str | int, ...]
+MOST_BYTES = 1_000_000
+"""Of a file. People write none that is larger, and reading one takes seconds."""
+MOST_VALUES = 100_000
+"""Of a file. Aliases of aliases can make any number of values of a few lines."""
+MOST_LETTERS = 600
+"""Of a message; what it repeats of the file may be of any length."""
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)?(?::-([^}]*))?\}")
 
 
@@ -47,7 +53,9 @@ class Document:
         place = self.place(path)
         number = place.line if line is None else place.text_line + line - 1
         key = dotted(path)
-        return PenstockError(f"{self.name}:{number}: {key + ': ' if key else ''}{message}")
+        return PenstockError(
+            f"{self.name}:{number}: {_shown(key) + ': ' if key else ''}{_shown(message)}"
+        )
 
     def place(self, path: Path_) -> WrittenPlace:
         """Finds where something stands, or the nearest key above what is missing."""
@@ -64,14 +72,25 @@ def dotted(path: Path_) -> str:
     return text
 
 
+def _shown(text: str) -> str:
+    """Makes one short line of a text that may hold anything."""
+    if len(text) > MOST_LETTERS:
+        text = f"{text[: MOST_LETTERS // 2]} ... {text[-MOST_LETTERS // 2 :]}"
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
 def read(path: Path, environment: Mapping[str, str] | None = None) -> Document:
     """Reads a file; variables come from ``environment``, or from that of the process."""
     try:
-        text = path.read_text()
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        text = raw.decode()
     except OSError as error:
         raise PenstockError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise PenstockError(f"{path}: this is not text in UTF-8") from None
+    if len(raw) > MOST_BYTES:
+        raise PenstockError(f"{path}: the file must have at most {MOST_BYTES:,} bytes")
     return parse(text, str(path), os.environ if environment is None else environment)
 
 
@@ -100,8 +119,14 @@ class _Walk:
     document: Document
     environment: Mapping[str, str]
     loader: yaml.SafeLoader
+    values: int = 0
 
     def value(self, node: yaml.Node, path: Path_) -> Any:
+        self.values += 1
+        if self.values > MOST_VALUES:
+            raise self.document.error(
+                path, f"more than {MOST_VALUES:,} values; an alias of aliases makes so many"
+            )
         line = node.start_mark.line + 1
         place = self.document.places.setdefault(path, WrittenPlace(line, line))
         if isinstance(node, yaml.MappingNode):

@@ -24,6 +24,13 @@ _EXPECTED = {
     "too_short": "at least one",
 }
 """For each kind of pydantic's errors, what was expected, in words."""
+_MEANT = {
+    "String should have ": "a text of ",
+    "Dictionary should have ": "keys with values, ",
+    "List should have ": "a list with ",
+    "String should match pattern": "a text of the form",
+}
+"""How the words begin that pydantic has for other errors, and how ours do."""
 
 
 class MisplacedError(ValueError):
@@ -60,6 +67,8 @@ def _told(document: Document, model: type[BaseModel], error: ErrorDetails) -> Pe
     if kind == "value_error":
         return _refused(document, path, error)
     expected = _EXPECTED.get(kind) or error["msg"].removeprefix("Input should be ")
+    for said, meant in _MEANT.items():
+        expected = expected.replace(said, meant)
     if kind.startswith(("greater", "less")):
         expected = f"a number {expected}"
     return document.error(path, f"expected {expected}, found {_found(document, path)}")

@@ -61,7 +61,7 @@ def _range(value: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    if value not in KINDS:
+    if not isinstance(value, str) or value not in KINDS:
         raise ValueError(f"{value!r} is not a kind: there are {', '.join(KINDS)}")
     return value
 

@@ -85,8 +85,17 @@ class Grammar(Spark):
             return f"{number.name} {UNITS[unit.text.lower()]}"
 
 
+MOST_LETTERS = 20_000
+"""Of one query; also a message of a federation has no more."""
+DEEPEST = 400
+"""How deep expressions may be nested, and ``1 + 1 + 1`` is nested, too. Rewriting takes seconds
+there, and four times as long at twice the depth."""
+
+
 def parse(text: str) -> exp.Query:
     """Reads one query."""
+    if len(text) > MOST_LETTERS:
+        raise SqlError(f"the query must have at most {MOST_LETTERS:,} letters; got {len(text):,}")
     try:
         trees = sqlglot.parse(text, dialect=Grammar)
     except sqlglot.errors.ParseError as error:
@@ -102,11 +111,23 @@ def parse(text: str) -> exp.Query:
         raise SqlError("expected one query" if found else "the query is empty")
     if not isinstance(found[0], exp.Query):
         raise SqlError(f"expected a SELECT, found {found[0].key.upper()}")
+    if _depth(found[0]) > DEEPEST:
+        raise SqlError(f"this SQL is nested more than {DEEPEST} levels deep: write it in parts")
     for join in found[0].find_all(exp.Join):
         if join.kind == "CROSS":  # also a comma; Spark streams know inner joins only
             join.set("kind", None)
             join.set("on", exp.true())
     return found[0]
+
+
+def _depth(tree: exp.Expr) -> int:
+    """Answers how deep a tree is, without a call a level."""
+    deepest, waiting = 0, [(tree, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        deepest = max(deepest, level)
+        waiting += [(child, level + 1) for child in node.iter_expressions()]
+    return deepest
 
 
 def _said(error: dict[str, Any]) -> str:
