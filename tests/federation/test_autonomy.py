@@ -152,9 +152,11 @@ def test_what_would_keep_a_site_busy_is_refused() -> None:
     many = ", ".join(f"sum(cpu + {n})" for n in range(65))
     assert reason_of(order(SQL.replace("avg(cpu)", many))) == "too-large"
     hasty = order()
-    for changed in ({"interval": 1e-6}, {"watermark": 1e300}):
+    for changed in ({"interval": 1.9}, {"interval": 1e6}, {"watermark": 1e300}):
         query = hasty.query.model_copy(update=changed)
         assert reason_of(hasty.model_copy(update={"query": query})) == "forbidden"
+    query = hasty.query.model_copy(update={"interval": 2.0})  # which is the site's own
+    assert reason_of(hasty.model_copy(update={"query": query})) is None
 
 
 def test_a_token_goes_to_addresses_that_the_oracle_lists_only() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.federation.ids import fragment_id
+from penstock.federation.link import UNFINISHED, DirectoryLinks, LinkName
+from penstock.federation.messages import FAILED, RUNNING
 from penstock.federation.query_file import FederatedQuery
+from penstock.federation.repeating import Repeating
 from penstock.federation.site_host import SiteHost
 from tests.federation.hosts import TESTER, Hosts, hosts, place_of
 from tests.federation.machines import UNION, Machines
@@ -58,6 +62,41 @@ def test_a_site_that_is_started_again_takes_its_fragments_up(
         for site in ("oslo", "rome"):  # a leaf's site, and the root's
             federation.by_name[site] = restarted(federation.by_name[site])
         finish(spark, tmp_path, machines, federation)
+
+
+def test_a_link_that_cannot_be_written_for_a_while_is_told_at_once_and_loses_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    machines = Machines(spark, tmp_path)
+    with hosts(spark, tmp_path, machines.sources) as federation, ExitStack() as reviving:
+        federation.submit(counting())
+        for name, host in federation.by_name.items():
+            reviving.enter_context(Repeating(f"revives {name}", 0.5, host.revive))
+        link = DirectoryLinks(tmp_path / "links").directory(LinkName("count", "root", "links"))
+        wait_until((link / UNFINISHED).exists, 60, "a first batch")
+        aside = (link / UNFINISHED).rename(tmp_path / "aside")
+        (link / UNFINISHED).touch()  # a file in its place, into which not even root can write
+        machines.go_on()
+        wait_until(lambda: troubled(federation) == {"rome", "oslo", "kyoto"}, 60, "all to fail")
+        assert f"oslo@count: the link {link} cannot be written" in caplog.text
+        (link / UNFINISHED).unlink()
+        aside.rename(link / UNFINISHED)
+        wait_until(lambda: not states(federation) - {RUNNING}, 60, "all to run again")
+        finish(spark, tmp_path, machines, federation)
+
+
+def troubled(federation: Hosts) -> set[str]:
+    """The sites whose fragment says that its link cannot be written."""
+    return {
+        site
+        for site, host in federation.by_name.items()
+        for status in host.fragments()
+        if status.state == FAILED and "cannot be written" in status.trouble
+    }
+
+
+def states(federation: Hosts) -> set[str]:
+    return {status.state for host in federation.by_name.values() for status in host.fragments()}
 
 
 def test_the_root_moves_while_the_query_runs(spark: SparkSession, tmp_path: Path) -> None:

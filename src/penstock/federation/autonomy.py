@@ -17,7 +17,6 @@ from penstock.sql.grammar import parse
 
 SINK_FORMATS = ("console", "csv", "json", "memory", "noop", "orc", "parquet")
 """Where a query from outside may put its results; each of the files goes below the site's own."""
-SHORTEST_INTERVAL_SECONDS = 0.2
 LONGEST_TIME_SECONDS = 86_400.0
 MOST_LETTERS = 20_000
 """Of all SQL of a query together."""
@@ -94,7 +93,7 @@ def refuse_query(file: SiteFile, order: FragmentOrder) -> None:
         raise RefusedError(Reason.FORBIDDEN, f"this site takes no query {query.query!r}")
     if query.query in file.queries:
         raise RefusedError(Reason.CONFLICT, f"{query.query!r} is a query of this site's own")
-    _refuse_times(order)
+    _refuse_times(file, order)
     try:
         _refuse_length(_texts(order))
         for text in _texts(order):
@@ -160,13 +159,17 @@ def _refuse_source(lent: Mapping[str, LentSource], source: str) -> None:
         raise RefusedError(Reason.UNKNOWN_SOURCE, f"this site lends no source {source!r}")
 
 
-def _refuse_times(order: FragmentOrder) -> None:
-    """Refuses a query whose times would keep a site's cores busy, or its state for ever."""
+def _refuse_times(file: SiteFile, order: FragmentOrder) -> None:
+    """Refuses a query whose times would keep a site's cores busy, or its state for ever.
+
+    A batch costs a site some tenths of a second whatever is in it, so that a query of others has
+    none more often than the site's own.
+    """
     interval, watermark = order.query.interval, order.query.watermark
-    if interval is not None and not SHORTEST_INTERVAL_SECONDS <= interval <= LONGEST_TIME_SECONDS:
+    if interval is not None and not file.interval <= interval <= LONGEST_TIME_SECONDS:
         raise RefusedError(
             Reason.FORBIDDEN,
-            f"interval must lie between {SHORTEST_INTERVAL_SECONDS:g} s and a day; "
+            f"interval must lie between this site's {file.interval:g} s and a day; "
             f"got {interval:g} s",
         )
     if not watermark <= LONGEST_TIME_SECONDS:
