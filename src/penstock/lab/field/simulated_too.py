@@ -36,9 +36,9 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
 """The root of each is at its first site."""
 RATE_PER_SECOND = 2_000
 HEADROOMS = {"rome": 0.3, "oslo": 0.4, "kyoto": 0.35}
-INTERVAL, LATENCY, STW, WATERMARK = "6s", "18s", "48s", "20s"
+INTERVAL, LATENCY, STW, WATERMARK = "6s", "12s", "48s", "20s"
 INTERVAL_SECONDS, STW_SECONDS, WINDOW_SECONDS = 6.0, 48.0, 6
-SECONDS = 240.0
+SECONDS = 210.0
 MEASURED_SHARE = 0.35
 SHORTEST_SECONDS = 60.0
 SIMULATED_STWS = 6

@@ -23,10 +23,10 @@ from penstock.lab.field.watched_federation import Watched
 from penstock.lab.field.watched_federation import wait_for_sites as wait_for_sites
 
 SITES = ("rome", "oslo")
-SECONDS = 200.0
+SECONDS = 150.0
 """Of a run, from when all queries have been submitted."""
 MEASURED_SHARE = 0.3
-"""Of a run: its end. It takes two STWs and the age of results, some 110 s, until what coordinators
+"""Of a run: its end. It takes two STWs and the age of results, some 90 s, until what coordinators
 tell has nothing of the cold start in it."""
 SHORTEST_SECONDS = 40.0
 """In less, not every query has a result."""
@@ -38,7 +38,7 @@ WORK = "length(sha2(repeat(string(value), 2500), 512)) / 128"
 """Costs a tuple so much that a site cannot do what comes."""
 INTERVAL, LATENCY, STW, WATERMARK = "3s", "9s", "30s", "15s"
 """Of sites that can do what comes."""
-BUSY_INTERVAL, BUSY_LATENCY, BUSY_STW = "5s", "15s", "40s"
+BUSY_INTERVAL, BUSY_LATENCY, BUSY_STW = "5s", "10s", "30s"
 """Of those that cannot: four streams a site take a second of a core before their first tuple."""
 BUSY_INTERVAL_SECONDS, WINDOW_SECONDS = 5.0, 5
 CASES: Mapping[str, Mapping[str, Any]] = {
