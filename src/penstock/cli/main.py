@@ -42,6 +42,9 @@ COMMANDS = {
     "check": Listed(
         "penstock.cli.check_command", "says what is wrong with a job, a site or a federated query"
     ),
+    "doctor": Listed(
+        "penstock.cli.doctor_command", "looks at this machine and at files, and says what to change"
+    ),
     "up": Listed("penstock.cli.up_command", "a federation for trying out, on this machine"),
     "site": Listed("penstock.cli.site_command", "a site of a federation"),
     "oracle": Listed("penstock.cli.oracle_command", "the registry of a federation's sites"),
