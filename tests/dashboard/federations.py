@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.dashboard.federation_figures import federation_page
+from penstock.dashboard.what_is_seen import page_of
 from penstock.federation.access import Access
 from penstock.federation.history import History, HistoryBounds
 from penstock.federation.oracle import Oracle
@@ -40,7 +40,7 @@ class WatchedOracle:
         oracle = Oracle()
         bounds = HistoryBounds(resolution_seconds=INTERVAL_SECONDS)
         self._history = History(self.directory / "history.sqlite", bounds)
-        live, page = federation_page(oracle, self._history)
+        live, page = page_of(oracle, self._history)
         access = Access(self.tokens, "127.0.0.1", readers=self.readers)
         app = oracle_app(oracle, self._history, access, page)
         self._served = ServedApp(app, access.refusals, port=self.port, stopping=live.stop)

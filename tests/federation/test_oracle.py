@@ -147,3 +147,62 @@ def test_a_fragment_that_fails_and_one_that_runs_again_are_told_once() -> None:
     (back,) = oracle.hear(beat("running"), 106.0)
     assert (back.kind, back.text) == ("fragment-back", "rome runs root@load again")
     assert oracle.hear(beat("stopped"), 108.0) == []
+
+
+def test_a_site_is_overdue_before_it_is_silent() -> None:
+    oracle = Oracle()
+    oracle.hear(a_beat("rome"), 100.0)
+    for now, overdue, silent in ((103.0, False, False), (103.1, True, False), (106.1, True, True)):
+        (site,) = oracle.sites(now)
+        assert (site.overdue, site.silent) == (overdue, silent)
+
+
+def a_part(fragment: str, arrived: float, admitted: float, rows: float, to: str) -> FragmentStatus:
+    return FragmentStatus(
+        id=f"{fragment}@load",
+        query="load",
+        fragment=fragment,
+        arrived=arrived,
+        admitted=admitted,
+        rows=rows,
+        sends_to=[to] if to else [],
+    )
+
+
+def test_what_flows_is_between_two_heartbeats_and_only_sources_count_for_a_query() -> None:
+    oracle, beat = Oracle(), a_beat("rome", {"load": 0.5})
+    first = [a_part("rome", 100, 60, 6, "root@load"), a_part("root", 6, 6, 1, "")]
+    later = [a_part("rome", 300, 160, 26, "root@load"), a_part("root", 26, 20, 3, "")]
+    oracle.hear(beat.model_copy(update={"fragments": first}), 100.0)
+    assert [part.rows_per_second for part in oracle.sites(100.0)[0].fragments] == [0, 0]
+    oracle.hear(beat.model_copy(update={"fragments": later}), 104.0)
+    flows = oracle.sites(104.0)[0].fragments
+    assert [(part.arrived_per_second, part.rows_per_second) for part in flows] == [
+        (50, 5),
+        (5, 0.5),
+    ]
+    (query,) = oracle.queries(104.0).queries
+    assert (query.arrived, query.admitted, query.shed) == (300, 160, 140)
+    again = [a_part("rome", 10, 10, 1, "root@load"), a_part("root", 1, 1, 0, "")]
+    oracle.hear(beat.model_copy(update={"fragments": again}), 106.0)  # it was started anew
+    assert oracle.sites(106.0)[0].fragments[0].rows_per_second == 0
+
+
+def test_a_limit_that_holds_a_query_back_is_told_once_and_when_it_does_no_more() -> None:
+    oracle = Oracle()
+    held = a_beat("rome", held_back_by={"load": "maxOffsetsPerTrigger"})
+    told = [oracle.hear(beat, now) for now, beat in ((1, held), (2, held), (3, a_beat("rome")))]
+    kinds = [[event.kind for event in events if "held" in event.kind] for events in told]
+    assert kinds == [["held-back"], [], ["held-back-no-more"]]
+    assert "maxOffsetsPerTrigger" in told[0][-1].text
+
+
+def test_sites_of_a_query_are_those_that_run_something_of_it_and_are_heard_of() -> None:
+    oracle = Oracle()
+    part = [a_part("rome", 1, 1, 1, "")]
+    oracle.hear(a_beat("rome").model_copy(update={"fragments": part}), 100.0)
+    oracle.hear(a_beat("oslo").model_copy(update={"fragments": part}), 90.0)
+    oracle.hear(a_beat("kyoto"), 100.0)
+    assert oracle.sites_of("load", 100.0) == ["rome"]
+    assert oracle.address_of("rome", 100.0) == "http://rome.example:7100"
+    assert oracle.address_of("oslo", 100.0) is None

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.cli.interrupt import Interrupt
 from penstock.cli.until_eof import end_with_parent
-from penstock.dashboard.federation_figures import federation_page
+from penstock.dashboard.what_is_seen import page_of
 from penstock.documents import read
 from penstock.errors import PenstockError
 from penstock.federation.access import Access
@@ -49,7 +49,7 @@ def run_oracle(options: OracleOptions) -> int:
         if options.until_eof:
             end_with_parent()
         oracle = Oracle()
-        live, page = federation_page(oracle, history)
+        live, page = page_of(oracle, history)
         app = oracle_app(oracle, history, access, page)
         with ServedApp(app, access.refusals, options.host, options.port, tls, live.stop) as served:
             print(f"oracle: listens on {served.address}; Ctrl-C ends it", flush=True)

@@ -148,6 +148,13 @@ class SiteStatistics(Message):
     """For each query that a limit of its source holds back, the option that is the limit."""
 
 
+class CountedTuples(Message):
+    """Says how many tuples of a query a site has counted over the STW, and with which variance."""
+
+    tuples: Amount
+    variance: Amount
+
+
 class SiteSources(Message):
     """Answers ``GET /sources``: what a site is called, and which sources it lends."""
 
@@ -167,6 +174,8 @@ class Heartbeat(Message):
     sources: Annotated[dict[Name, LentSource], Field(max_length=256)] = {}
     fragments: Annotated[list[FragmentStatus], Field(max_length=1000)] = []
     queries: Annotated[list[QueryStatus], Field(max_length=1000)] = []
+    counted: Annotated[dict[Name, CountedTuples], Field(max_length=1000)] = {}
+    """What came of the sources of each query here."""
 
 
 class RankedSite(Message):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from penstock.core.fairness import jain
+from penstock.federation.count_spread import width_of
 from penstock.federation.messages import (
     FAILED,
     RUNNING,
@@ -135,7 +136,16 @@ class Oracle:
             best.values(), key=lambda query: (_missing(query), _sic(query), query.query)
         )
         read = _sources_read(known)
-        listed = [query.model_copy(update=read.get(query.query, {})) for query in listed]
+        counted = [site.beat.counted for site in known]
+        listed = [
+            query.model_copy(
+                update={
+                    **read.get(query.query, {}),
+                    "interval_width": width_of(query.query, counted),
+                }
+            )
+            for query in listed
+        ]
         fresh = [_sic(query) for query in listed if not _missing(query)]
         return QueriesAnswer(
             queries=listed,

@@ -77,6 +77,9 @@ class ListedQuery(QueryStatus):
     admitted: Amount = 0
     shed: Amount = 0
     """Tuples of its sources, at the gates of the fragments that read these."""
+    interval_width: Amount | None = None
+    """Half the width of the interval of 95 % around a count of its tuples over the STW, as a share
+    of that count; 0 where nothing was shed."""
 
 
 class QueriesAnswer(Message):

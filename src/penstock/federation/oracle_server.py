@@ -57,8 +57,8 @@ def oracle_app(
     bodies = (Heartbeat, TermsChange, LatencyChange)
     app = make_api("Penstock oracle", access, bodies, looking)
     _hear(app, oracle, history)
-    _tell(app, oracle)
-    _remember(app, history)
+    tell(app, oracle)
+    remember(app, history)
     tell_metrics(app, lambda: _collector(oracle))
     add_relay(app, oracle, time.time)
     beside(app)
@@ -91,7 +91,9 @@ def _hear(app: FastAPI, oracle: Oracle, history: History) -> None:
         return {"ok": True}
 
 
-def _tell(app: FastAPI, oracle: Oracle) -> None:
+def tell(app: FastAPI, oracle: Oracle) -> None:
+    """Adds what an oracle knows now."""
+
     @app.get("/sites")
     def sites() -> list[ListedSite]:
         """Lists all sites with their last heartbeat, those that are silent too."""
@@ -120,7 +122,9 @@ def _collector(oracle: Oracle) -> "Collector":
     return OracleCollector(ask)
 
 
-def _remember(app: FastAPI, history: History) -> None:
+def remember(app: FastAPI, history: History) -> None:
+    """Adds what its history knows."""
+
     @app.get("/history")
     def moments(
         query: Name | None = None,

@@ -13,6 +13,7 @@ from penstock.federation.access import Access
 from penstock.federation.client import SiteClient
 from penstock.federation.coordination import Missing
 from penstock.federation.coordinator import SiteCoordinators
+from penstock.federation.count_spread import counted_by_query
 from penstock.federation.messages import Heartbeat, QueryStatus, SiteSources
 from penstock.federation.moving import deploy_anew
 from penstock.federation.oracle_client import OracleClient
@@ -178,6 +179,7 @@ class Heartbeats:
             sources=self._host.lent,
             fragments=self._host.fragments(),
             queries=[self._query(query) for query in self._host.roots()],
+            counted=counted_by_query(self._host.site.state),
         )
 
     def _query(self, query: str) -> QueryStatus:

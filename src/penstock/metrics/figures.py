@@ -236,6 +236,11 @@ ORACLE_QUERY_FIGURES = (
     _counter("shed_tuples", "shed", "Tuples of its sources that the gates shed."),
     _gauge("weight", "weight", "The weight of the query in sharing, at the site of its root."),
     _gauge("floor_ratio", "floor", "The SIC that the query is promised, at the site of its root."),
+    _gauge(
+        "interval_width_ratio",
+        "interval_width",
+        "Half the width of the interval of 95 % around a count of its tuples, as a share of it.",
+    ),
     _gauge("ceiling_ratio", "ceiling", "The SIC above which it yields to others."),
     *(
         _gauge(

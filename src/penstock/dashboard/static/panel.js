@@ -1,12 +1,15 @@
 // Shows one query or one site from inside, over the page.
 
+import { changeLatency, changeTerms, numbersForm } from "./changes.js";
 import { arrange, h, setText } from "./dom.js";
 import { ask } from "./feed.js";
+import { Inside } from "./inside.js";
 import { TimeChart } from "./charts.js";
 import { shedNow, shedOf, sicNow, siteStanding } from "./tables.js";
 import * as text from "./text.js";
 
 const HISTORY_SECONDS = 900;
+const INSIDE_EVERY_MS = 2000;
 
 /** Is the dialog. What it shows is in the address, so that it survives a reload. */
 export class Panel {
@@ -83,9 +86,15 @@ class QueryView {
     this.figures = new Figures();
     this.state = h("p", { class: "lead" });
     this.fragments = h("tbody");
+    this.terms = numbersForm("Terms", [
+      { name: "weight", title: "Weight", min: 0.001, max: 1000, step: "any" },
+      { name: "floor", title: "Floor", min: 0, max: 1, step: "any" },
+      { name: "ceiling", title: "Ceiling", min: 0, max: 1, step: "any" },
+    ], (given) => changeTerms(key, given));
     const place = h("div", { class: "chart" });
     this.element = h("div", { class: "inside" }, this.state, this.figures.element,
       h("h3", {}, "SIC over time"), place,
+      h("h3", {}, "Change its terms"), this.terms.element,
       h("div", { class: "federation" }, h("h3", {}, "Its fragments"),
         h("div", { class: "scroll" }, h("table", { "aria-label": "Fragments" },
           h("thead", {}, h("tr", {}, ["Fragment", "Site", "Arrives/s", "Shed", "Sends/s", "Sends to"].map((title, n) => h("th", { scope: "col", class: n > 1 && n < 5 ? "number" : "" }, title)))),
@@ -129,6 +138,7 @@ class QueryView {
       ["Weight", `${query.weight}`], ["Floor", text.sic(query.floor)], ["Ceiling", query.ceiling === null ? "none" : text.sic(query.ceiling)],
       ["Root at", query.site],
     ]);
+    this.terms.show([`${query.weight}`, `${query.floor}`, query.ceiling === null ? "none" : `${query.ceiling}`]);
     if (query.heard !== this.heard && now !== null && now !== undefined) {
       this.heard = query.heard;
       [query.heard, now, query.sic].forEach((value, n) => this.data[n].push(value));
@@ -163,7 +173,24 @@ class SiteView {
     Object.assign(this, { panel, key });
     this.figures = new Figures();
     this.state = h("p", { class: "lead" });
-    this.element = h("div", { class: "inside" }, this.state, this.figures.element);
+    this.inside = new Inside();
+    this.latency = numbersForm("Latency", [{ name: "seconds", title: "Latency to hold, in seconds", min: 0.001, max: 86400, step: "any" }], (given) => changeLatency(key, given));
+    this.element = h("div", { class: "inside" }, this.state, this.figures.element,
+      h("h3", {}, "Its gates from inside"), this.inside.element,
+      h("h3", {}, "Change its latency"), this.latency.element);
+    this.look();
+    this.timer = setInterval(() => this.look(), INSIDE_EVERY_MS);
+  }
+
+  async look() {
+    const site = this.panel.lists.sites.get(this.key);
+    if (site === undefined || site.silent) return;
+    try {
+      const told = await ask(`sites/${encodeURIComponent(this.key)}/inside`);
+      this.inside.show(told);
+    } catch (error) {
+      this.inside.failed(error.message);
+    }
   }
 
   render() {
@@ -174,6 +201,7 @@ class SiteView {
     }
     const told = site.statistics;
     const { said } = siteStanding(site);
+    this.latency.show([told.latency_target_ms > 0 ? `${told.latency_target_ms / 1000}` : ""]);
     setText(this.state, site.silent ? `Silent for ${text.ago(this.panel.known.now - site.heard)}.` : `It ${said === "late" ? "is late" : said}.`);
     this.figures.show([
       ["Busy", text.percent(told.utilisation)], ["Capacity", `${text.count(told.capacity)} tuples/s`],
@@ -188,5 +216,7 @@ class SiteView {
 
   redraw() {}
 
-  end() {}
+  end() {
+    clearInterval(this.timer);
+  }
 }

@@ -4,6 +4,9 @@ const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const time = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
+/** Three digits of a number, and none of them a zero behind the point. */
+const rounded = (value) => `${Number(value.toPrecision(3))}`;
+
 export const NONE = "–";
 
 const known = (value) => value !== null && value !== undefined;
@@ -28,9 +31,17 @@ export const milliseconds = (value) => {
 /** A short time, from a fraction of a microsecond on. */
 export const duration = (seconds) => {
   if (!known(seconds)) return NONE;
-  if (seconds < 1e-3) return `${(seconds * 1e6).toPrecision(2)} µs`;
-  if (seconds < 1) return `${(seconds * 1e3).toPrecision(2)} ms`;
-  return `${seconds.toFixed(2)} s`;
+  if (seconds < 1e-3) return `${rounded(seconds * 1e6)} µs`;
+  if (seconds < 1) return `${rounded(seconds * 1e3)} ms`;
+  return `${rounded(seconds)} s`;
+};
+
+/** A small share, such as the SIC of one tuple. */
+export const tiny = (value) => {
+  if (!known(value) || value === 0) return NONE;
+  const digits = Math.max(0, Math.floor(-Math.log10(value)));
+  const superscript = [...String(digits + 1)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]).join("");
+  return value >= 0.01 ? value.toFixed(3) : `${(value * 10 ** (digits + 1)).toFixed(1)} × 10⁻${superscript}`;
 };
 
 export const clock = (at) => time.format(new Date(at * 1000));

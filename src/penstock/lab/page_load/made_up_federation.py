@@ -31,6 +31,7 @@ from penstock.federation.inside_messages import (
     TermsChange,
 )
 from penstock.federation.messages import (
+    CountedTuples,
     FragmentAnswer,
     FragmentOrder,
     FragmentStatus,
@@ -47,7 +48,8 @@ from penstock.federation.site_server import site_app
 
 TUPLES_PER_SECOND = 400.0
 """Of one query's source, on average."""
-SECONDS_PER_TUPLE = 2e-5
+FIXED_SECONDS, ARRIVING_SHARE = 0.2, 0.05
+"""What a batch is said to cost, however little is in it, and a tuple that is shed beside others."""
 GROUPS = ("north", "east", "south", "west")
 LATENCY_SECONDS = 15.0
 TICK_SECONDS = 0.05
@@ -196,16 +198,17 @@ class MadeUpSite:
     def _gate(self, query: MadeUpQuery) -> GateInside:
         tuples = self.demands.get(query.name, 0.0) * self.interval
         rate = self.rates.get(query.name, 1.0)
-        believed = 0.2 + tuples * (0.1 + rate) * SECONDS_PER_TUPLE
+        price = 0.9 / self.capacity
+        believed = FIXED_SECONDS + tuples * (ARRIVING_SHARE + rate) * price
         shares = [0.4, 0.3, 0.2, 0.1]
         return GateInside(
             stream=fragment_id(self.name, query.name),
             interval_seconds=self.interval,
             budget_seconds=self.latency / 2,
             headroom=0.9,
-            fixed_seconds=0.2,
-            arriving_seconds=0.1 * SECONDS_PER_TUPLE,
-            admitting_seconds=SECONDS_PER_TUPLE,
+            fixed_seconds=FIXED_SECONDS,
+            arriving_seconds=ARRIVING_SHARE * price,
+            admitting_seconds=price,
             expected=tuples,
             planned=tuples * rate,
             believed_seconds=believed,
@@ -298,6 +301,7 @@ class MadeUpFederation:
             statistics=site.statistics(),
             fragments=site.fragments(),
             queries=[self._status(q, site) for q in site.queries if q.sites[0] == site.name],
+            counted={name: _counted(site, name) for name in site.demands},
         )
 
     def _status(self, query: MadeUpQuery, root: MadeUpSite) -> QueryStatus:
@@ -344,6 +348,12 @@ def many(sites: int, queries: int) -> tuple[list[str], dict[str, list[str]]]:
         f"query-{n + 1:03d}": [names[(n + k * 7) % sites] for k in range(min(1 + n % 4, sites))]
         for n in range(queries)
     }
+
+
+def _counted(site: MadeUpSite, query: str) -> CountedTuples:
+    tuples = 10 * site.demands[query] * site.interval
+    variance = tuples * (1 / max(site.rates[query], 1e-6) - 1)
+    return CountedTuples(tuples=tuples, variance=variance)
 
 
 def _rates(demand: Demand, capacity: float) -> np.ndarray[Any, np.dtype[np.float64]]:
