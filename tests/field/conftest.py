@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.lab.field.broker import Broker
+from penstock.lab.field.broker import JAVA_OPTIONS, Broker
+from tests.spark.support import QUICK
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,5 +26,8 @@ def broker() -> Iterator[Broker]:
     """One for each process that runs tests; where it cannot be had, they fail and say why."""
     if os.environ.get("PENSTOCK_SKIP_KAFKA") == "1":
         pytest.skip("PENSTOCK_SKIP_KAFKA is 1")
-    with Broker() as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        options = (*JAVA_OPTIONS, *QUICK.split())
+        patch.setattr("penstock.lab.field.broker.JAVA_OPTIONS", options)
+        with Broker() as running:
+            yield running

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -41,7 +42,7 @@ PENSTOCK = [
 ]
 PAPERS = [path for path in EXAMPLES if path.stem != "five"]
 """Examples that are queries of the papers."""
-QUERIES = [(path, name) for path in PAPERS for name in load(path).job.queries]
+QUERIES = [(path, name) for path in PAPERS for name in yaml.safe_load(path.read_text())["queries"]]
 
 
 @pytest.mark.parametrize("broken", [b for b in BROKEN if b.spark], ids=lambda b: b.what)

@@ -5,7 +5,6 @@ estimate.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -14,11 +13,20 @@ from penstock.estimates import Weighted
 from penstock.sql.grammar import SqlError, text
 
 
-@dataclass(frozen=True)
 class Formula:
-    """Is an expression that arithmetic puts into brackets, so that it means what it looks like."""
+    """Is an expression that arithmetic puts into brackets, so that it means what it looks like.
 
-    node: exp.Expr
+    Formulas share their parts, and nodes of a query cannot: so it makes its nodes when it is asked
+    for them. To copy them at each step of a formula took most of the time of a rewriting.
+    """
+
+    def __init__(self, made: exp.Expr | Callable[[], exp.Expr]) -> None:
+        self._made = made
+
+    @property
+    def node(self) -> exp.Expr:
+        """The expression, in nodes that nothing else has."""
+        return self._made.copy() if isinstance(self._made, exp.Expr) else self._made()
 
     def __add__(self, other: "Formula | float") -> "Formula":
         return self._with(exp.Add, other)
@@ -36,13 +44,13 @@ class Formula:
         return self._with(exp.GT, other)
 
     def _with(self, kind: type[exp.Binary], other: "Formula | float") -> "Formula":
-        right = other.node if isinstance(other, Formula) else exp.convert(other)
-        return Formula(kind(this=enclosed(self.node), expression=enclosed(right)))
+        right = other if isinstance(other, Formula) else Formula(exp.convert(other))
+        return Formula(lambda: kind(this=enclosed(self.node), expression=enclosed(right.node)))
 
 
 def enclosed(node: exp.Expr) -> exp.Expr:
     """Puts brackets around an operator with two sides."""
-    return exp.Paren(this=node.copy()) if isinstance(node, exp.Binary) else node.copy()
+    return exp.Paren(this=node) if isinstance(node, exp.Binary) else node
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Expr:
@@ -55,7 +63,7 @@ class SqlAlgebra:
 
     def call(self, name: str, *arguments: Formula) -> Formula:
         """Calls a function of Spark SQL."""
-        return Formula(call(name, *(argument.node for argument in arguments)))
+        return Formula(lambda: exp.Anonymous(this=name, expressions=[a.node for a in arguments]))
 
     def literal(self, value: float | None) -> Formula:
         """Returns a constant."""

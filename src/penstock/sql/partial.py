@@ -80,10 +80,10 @@ class _Cut:
         """Finds the parts of a SELECT."""
         select = local(select)
         window, keys = _groups(select)
-        names = {signature(key): f"{KEY_PREFIX}{number}" for number, key in enumerate(keys)}
-        names[signature(window)] = "window"
+        groups = {f"{KEY_PREFIX}{number}": key for number, key in enumerate(keys)}
+        groups["window"] = window
         atoms, answers = atoms_of(_answers(select))
-        answers = [_named_groups(answer, names) for answer in answers]
+        answers = [_named_groups(answer, groups) for answer in answers]
         merges = [merge_of(atom.this, f"{ATOM_PREFIX}{i}") for i, atom in enumerate(atoms)]
         told = {f"{ATOM_PREFIX}{i}": merge.told for i, merge in enumerate(merges)}
         between, answers = _between(answers)
@@ -230,16 +230,23 @@ def _swap(node: exp.Expr, bodies: dict[str, exp.Expr]) -> exp.Expr:
     return node
 
 
-def _named_groups(answer: exp.Expr, names: dict[str, str]) -> exp.Expr:
+def _named_groups(answer: exp.Expr, groups: dict[str, exp.Expr]) -> exp.Expr:
     """Returns an answer in which groups have the names that the merge gives them."""
+    names = {signature(group): name for name, group in groups.items()}
+    looks = {_look(group) for group in groups.values()}
 
     def named(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Identifier):
+        if isinstance(node, exp.Identifier) or _look(node) not in looks:
             return node
         name = names.get(signature(node))
         return node if name is None else exp.column(name)
 
     return answer.transform(named)
+
+
+def _look(node: exp.Expr) -> tuple[type[exp.Expr], str]:
+    """Returns what is seen at once: where it differs, a signature, which takes long, does too."""
+    return type(node), str(node.this).lower() if isinstance(node, exp.Anonymous) else ""
 
 
 def _between(answers: list[exp.Expr]) -> tuple[list[exp.Expr], list[exp.Expr]]:

@@ -264,7 +264,7 @@ class _Rewriting:
         kind = next((k for k in ("unscaled", "derived", "weighted") if k in kinds), "plain")
         if kinds and some is not None and not name_of(unfiltered(body)[0]):
             value = call("if", some, value, exp.null())  # it may divide by a count
-        rewritten = exp.alias_(value, name, quoted=True)
+        rewritten = exp.alias_(value, name, quoted=True, copy=False)
         ends: list[exp.Expr] = []
         if top and self.confidence is not None and kind == "weighted":
             ends = self._ends(name, number, body, marked, condition)
@@ -308,7 +308,8 @@ class _Rewriting:
         ends.append(call("if", shed.node, trusted, exp.true()))
         kept = (exp.alias_(filtered(body, scope), at) for at, body in keeping.kept.items())
         named = zip(ends, BOUND_SUFFIXES, strict=True)
-        return [*kept, *(exp.alias_(end, name + suffix, quoted=True) for end, suffix in named)]
+        shown = (exp.alias_(end, name + suffix, quoted=True, copy=False) for end, suffix in named)
+        return [*kept, *shown]
 
     def _weighed(self, tree: exp.Expr, marked: Relation, condition: exp.Expr | None) -> exp.Expr:
         """Returns an expression with its aggregates in their weighted forms."""
@@ -323,7 +324,7 @@ class _Rewriting:
                 value = self._value(aggregates.estimate(found, marked.weight)[0]).node
             return enclosed(filtered(value, all_of(condition, own)))
 
-        return tree.copy().transform(weigh)
+        return tree.transform(weigh)
 
     def _value(self, found: aggregates.Estimate) -> Formula:
         if self.over_parts and found.of_sums is not None:

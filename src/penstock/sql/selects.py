@@ -53,4 +53,4 @@ def signature(node: exp.Expr) -> str:
             part.set("this", str(part.this).lower())
         return part
 
-    return text(node.copy().transform(plain))
+    return text(node.transform(plain))
