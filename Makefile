@@ -1,4 +1,4 @@
-.PHONY: help setup quick test oldest lint demo lock clean
+.PHONY: help setup quick test oldest lint package demo lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -23,6 +23,9 @@ test: lint  ## everything that has to hold; Spark's tests wait, so three run sid
 oldest:  ## the Spark tests on the oldest Spark that is supported
 	scripts/oldest.sh
 
+package: setup  ## the wheel and the source distribution, tried in a clean environment
+	scripts/package.sh
+
 demo: setup  ## an overloaded stream without and with Penstock, in under three minutes
 	.venv/bin/penstock demo
 
@@ -30,4 +33,4 @@ lock: setup  ## resolve the dependencies again
 	scripts/lock.sh
 
 clean:  ## forget the environment and every cache
-	rm -rf .venv .venv-oldest .mypy_cache .ruff_cache .pytest_cache .hypothesis artifacts
+	rm -rf .venv .venv-oldest dist .mypy_cache .ruff_cache .pytest_cache .hypothesis artifacts

@@ -42,6 +42,13 @@ def lines(found: Iterable[Finding], *levels: str) -> list[str]:
     return [finding.line() for finding in found if finding.level in (levels or ("note", "bad"))]
 
 
+def test_a_package_of_two_extras_is_told_once() -> None:
+    twice = requirements(["fastapi>=1; extra == 'page'", "fastapi>=1; extra == 'sites'"])
+    for have in ({"fastapi": "1.2"}, {"fastapi": "0.9"}):
+        facts = replace(WELL, asked=tuple(twice), packages={"pyspark": "4.3.0", **have})
+        assert sum("fastapi" in finding.about for finding in machine_findings(facts)) == 1
+
+
 def test_a_machine_that_is_well_is_told_so() -> None:
     assert lines(machine_findings(WELL)) == []
     assert len(lines(machine_findings(WELL), "good")) == 6

@@ -69,14 +69,20 @@ def _java(facts: MachineFacts) -> Finding:
 
 
 def _packages(facts: MachineFacts) -> Iterator[Finding]:
+    told: set[tuple[str, str]] = set()
     for one in facts.asked:
+        if (one.name, one.bounds) in told:
+            continue  # of two extras
         have = facts.packages.get(one.name)
         if have is None:
             if one.extra and not installed_of(facts.packages, one.extra, facts.asked):
                 continue  # nobody has asked for this extra
+            told.add((one.name, one.bounds))
             source = SOURCE_OF_EXTRA.format(one.extra) if one.extra else "penstock"
             yield Finding("bad", one.name, "is missing", f"pip install '{source}'")
-        elif not fits(have, one.bounds):
+            continue
+        told.add((one.name, one.bounds))
+        if not fits(have, one.bounds):
             change = f"pip install '{one.name}{one.bounds}'"
             yield Finding("bad", one.name, f"{have} is not within {one.bounds}", change)
         else:
