@@ -135,14 +135,15 @@ def certified(f: Algebra[E], found: Weighted[E]) -> E:
     return f.call("if", found.size > 0.0, estimated, no)
 
 
-def completeness(f: Algebra[E], came: E, missing: E) -> E:
+def completeness(f: Algebra[E], came: E, missing: E, most: E) -> E:
     """Estimates what share of the information was kept: ``Σs / (Σs + Σs(w-1))``.
 
     ``missing`` is above 0 wherever a weight is above 1, however little, since nothing is
-    subtracted from it. It says by how much; that it is not nothing is certain.
+    subtracted from it. It says by how much; that it is not nothing is certain, and so the share is
+    at most ``most``, which is below 1 there.
     """
     share = f.call("try_divide", came, came + missing)
-    return f.call("if", missing > 0.0, f.call("least", share, f.literal(JUST_BELOW_ONE)), share)
+    return f.call("nvl2", share, f.call("least", share, most), f.literal(None))
 
 
 def count(f: Algebra[E], w: E) -> Weighted[E]:

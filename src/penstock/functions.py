@@ -384,9 +384,8 @@ def sic() -> Column:
 
     What was kept is known, and what was shed is estimated by the weights: of n tuples at a rate of
     r the estimate is off by about ``sqrt(r(1-r)/n)``. It is exactly 1 where nothing of the query
-    was shed while tuples of the result came. It is below 1, if only by the last digit, where some
-    tuple of the result was admitted in a batch in which something of the query was shed. A group of
-    which such a batch left no tuple, while all others of it came when nothing was shed, says 1.
+    was shed while tuples of the result came, and below 1, if only by the last digit, where
+    something was: also where the result has kept no tuple of that time.
 
     >>> rides = spark.sql("SELECT * FROM VALUES (0.1D, 2.0D), (0.1D, 3.0D) AS rides(_sic, _weight)")
     >>> rides.agg(sic()).show()
@@ -399,5 +398,4 @@ def sic() -> Column:
     """
     worth = _spark.col(_SIC)
     missing = _spark.sum(worth * (_weighted.weight() - 1.0))
-    found = _estimates.completeness(_weighted.SPARK, _spark.sum(worth), missing)
-    return found.alias("sic")
+    return _weighted.completeness(_spark.sum(worth), missing).alias("sic")

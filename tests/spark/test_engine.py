@@ -81,6 +81,7 @@ def test_the_functions_of_the_catalog_are_there(engine: Engine) -> None:
         "number",
         "longs",
         "doubles",
+        "rows",
         "passing",
         "chance",
     }

@@ -21,6 +21,7 @@ public final class PlanCatalog implements FunctionCatalog {
           "number", new PlanFunctions.Number(),
           "longs", new PlanFunctions.Longs(),
           "doubles", new PlanFunctions.Doubles(),
+          "rows", new PlanFunctions.Rows(),
           "passing", new PlanFunctions.Passing(),
           "chance", new PlanFunctions.Chance());
 

@@ -1,6 +1,7 @@
 package io.penstock;
 
 import java.util.concurrent.ThreadLocalRandom;
+import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
@@ -118,6 +119,25 @@ final class PlanFunctions {
 
     public static ArrayData invoke(UTF8String gate, UTF8String part) {
       return Plans.get(gate.toString()).doubles(part.toString());
+    }
+  }
+
+  /**
+   * What a row of a result may say at most to be complete, if it carries a mark of shedding (place
+   * 0) and if it carries none (place 1). It is asked of the query and not of a gate.
+   */
+  public static final class Rows extends PlanFunction<ArrayData> {
+    private static final long serialVersionUID = 1L;
+    private static final double JUST_BELOW_ONE = Math.nextDown(1.0);
+    private static final double[] WHOLE = {JUST_BELOW_ONE, 1.0};
+    private static final double[] NOT_WHOLE = {JUST_BELOW_ONE, JUST_BELOW_ONE};
+
+    Rows() {
+      super("rows", DataTypes.createArrayType(DataTypes.DoubleType, false));
+    }
+
+    public static ArrayData invoke(UTF8String gate, UTF8String part) {
+      return UnsafeArrayData.fromPrimitiveArray(Plans.rowsMayBeWhole() ? WHOLE : NOT_WHOLE);
     }
   }
 

@@ -9,9 +9,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
  * A gate's plan for one micro-batch, decoded. `penstock.spark.gate.wire` encodes it.
  *
  * <p>The layout, all of it big-endian and eight bytes wide: the plan's version, whether the gate is
- * open, the look threshold; the table's number, its mask, how many places it has, whether it
- * follows; the number of ordinals; then, where the table follows, its keys and its ordinals by
- * place; then the thresholds and the SIC values by ordinal.
+ * open, the look threshold, whether rows that come out may be whole; the table's number, its mask,
+ * how many places it has, whether it follows; the number of ordinals; then, where the table follows,
+ * its keys and its ordinals by place; then the thresholds and the SIC values by ordinal.
  */
 final class PlanInForce {
   /** Where a version should be: no plan follows, but the reason why there is none, in UTF-8. */
@@ -21,6 +21,7 @@ final class PlanInForce {
   private record Table(long number, long mask, long[] ordinals, UnsafeArrayData keys) {}
 
   private final boolean open;
+  private final boolean wholeRows;
   private final UnsafeArrayData version;
   private final UnsafeArrayData look;
   private final UnsafeArrayData thresholds;
@@ -33,6 +34,7 @@ final class PlanInForce {
     version = UnsafeArrayData.fromPrimitiveArray(new long[] {encoded.getLong()});
     open = encoded.getLong() != 0;
     look = UnsafeArrayData.fromPrimitiveArray(new long[] {encoded.getLong()});
+    wholeRows = encoded.getLong() != 0;
     long number = encoded.getLong();
     long mask = encoded.getLong();
     int places = (int) encoded.getLong();
@@ -65,6 +67,7 @@ final class PlanInForce {
   private PlanInForce(String refusal) {
     this.refusal = refusal;
     open = true;
+    wholeRows = true;
     version = UnsafeArrayData.fromPrimitiveArray(new long[1]);
     look = UnsafeArrayData.fromPrimitiveArray(new long[1]);
     thresholds = UnsafeArrayData.fromPrimitiveArray(new long[1]);
@@ -83,6 +86,11 @@ final class PlanInForce {
       return refused(new String(encoded, Long.BYTES, encoded.length - Long.BYTES, UTF_8));
     }
     return new PlanInForce(buffer, before);
+  }
+
+  /** Whether nothing was shed of what the rows are made of that come out in this batch. */
+  boolean wholeRows() {
+    return wholeRows;
   }
 
   boolean flag(String part) {

@@ -1,6 +1,7 @@
 package io.penstock;
 
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
@@ -17,6 +18,7 @@ public final class Plans {
 
   private static final Map<String, PlanDriver> DRIVERS = new ConcurrentHashMap<>();
   private static final Map<String, Answer> ANSWERS = new ConcurrentHashMap<>();
+  private static final Map<String, Set<String>> GATES_OF_QUERY = new ConcurrentHashMap<>();
 
   private Plans() {}
 
@@ -25,9 +27,16 @@ public final class Plans {
     DRIVERS.put(gate, driver);
   }
 
+  /** The query with this id is behind the gate. */
+  public static void putBehind(String gate, String query) {
+    GATES_OF_QUERY.computeIfAbsent(query, id -> ConcurrentHashMap.newKeySet()).add(gate);
+  }
+
   /** Nobody answers for the gate any more. */
   public static void forget(String gate) {
     DRIVERS.remove(gate);
+    GATES_OF_QUERY.values().forEach(gates -> gates.remove(gate));
+    GATES_OF_QUERY.values().removeIf(Set::isEmpty);
     ANSWERS.keySet().removeIf(key -> key.startsWith(gate + "\n"));
   }
 
@@ -35,12 +44,24 @@ public final class Plans {
     ANSWERS.values().removeIf(answer -> answer.run().equals(run));
   }
 
-  static PlanInForce get(String gate) {
+  /** Whether rows of the batch that Spark is planning may say that nothing of them was shed. */
+  static boolean rowsMayBeWhole() {
+    checkOnDriver("a row's SIC");
+    String query = text(SparkContext.getOrCreate().getLocalProperty("sql.streaming.queryId"));
+    Set<String> gates = GATES_OF_QUERY.getOrDefault(query, Set.of());
+    return gates.stream().allMatch(gate -> get(gate).wholeRows());
+  }
+
+  private static void checkOnDriver(String what) {
     if (TaskContext.get() != null) {
       throw new IllegalStateException(
-          "the gate " + gate + " was not planned on the driver: Spark's optimizer rule"
+          what + " was not planned on the driver: Spark's optimizer rule"
               + " ConstantFolding must not be excluded (spark.sql.optimizer.excludedRules)");
     }
+  }
+
+  static PlanInForce get(String gate) {
+    checkOnDriver("the gate " + gate);
     SparkContext context = SparkContext.getOrCreate();
     String run = text(context.getLocalProperty("spark.jobGroup.id"));
     String number = context.getLocalProperty("streaming.sql.batchId");

@@ -10,8 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegralType, StructField, StructType
 
-from penstock.estimates import completeness
-from penstock.spark.weighted_columns import SPARK
+from penstock.spark.weighted_columns import completeness
 from penstock.sql.relations import MARKS, MISSING, SHOWN, SIC, WEIGHT
 from penstock.sql.rewrite import BOUND_SUFFIXES, Rewritten
 
@@ -88,7 +87,7 @@ def _ends(query: Rewritten, plain: StructType) -> list[Column]:
 def _quality(query: Rewritten) -> list[Column]:
     """Estimates how complete an aggregate is; says what a tuple is worth, and stands for."""
     if query.aggregated:
-        return [completeness(SPARK, sf.col(SIC), sf.col(MISSING)).alias(SIC)]
+        return [completeness(sf.col(SIC), sf.col(MISSING)).alias(SIC)]
     return [sf.col(SIC), sf.col(WEIGHT)]
 
 

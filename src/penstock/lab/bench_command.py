@@ -12,7 +12,8 @@ PROMISE_BROKEN_EXIT_CODE = 1
 """The exit code where a benchmark ran and something that it promises did not hold."""
 DESCRIPTION = (
     "Measures what gate and guard promise. Of the gate: latency, capacity, burst, transparent, "
-    "fair, jobs, truthful, coverage, groups, wire; of the guard: guard-classes, guard-measured, "
+    "fair, jobs, truthful, coverage, certified, row-sic, result-sic, silent-source, nine-results, "
+    "groups, wire; of the guard: guard-classes, guard-measured, "
     "guard-fair, guard-overhead. Rates follow from what this machine can do; each line under "
     "'holds' says whether a promise held; if one does not, the exit code is 1. On Kafka, from a "
     "cold JVM, and only where named: field-start, field-neighbour, field-limits, field-kill, "

@@ -11,7 +11,7 @@ How a plan reaches a running query is public: the functions of a catalog (``jvm/
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -27,12 +27,15 @@ from penstock.errors import PenstockError
 from penstock.spark.asking import asks
 from penstock.spark.callbacks import Callbacks, JavaCallbacks
 from penstock.spark.progress import STATEFUL_OPERATORS
+from penstock.spark.row_span import nodes, row_seconds
 from penstock.spark.spark_files import Files
 from penstock.spark.stream_state import FilesRead, ReadLimit, SourceState, Trigger, read_limit_of
 
 CATALOG = "penstock"
 """The catalog of this name is taken in a session that has a site."""
 JAR = Path(__file__).with_name("penstock.jar")
+SOURCES = tuple(JAR.parents[3].glob("jvm/io/penstock/*.java"))
+"""What the jar is made of, in a checkout; an installation has none."""
 TRIGGER_KINDS = {
     "OneTime": "once",
     "AvailableNow": "once",
@@ -77,6 +80,11 @@ class Engine:
                 f"{JAR.name} is missing from this installation of Penstock: install its wheel, or "
                 "build it from a checkout with: make setup"
             )
+        if any(source.stat().st_mtime > JAR.stat().st_mtime for source in SOURCES):
+            raise PenstockError(
+                f"{JAR.name} is older than the sources in jvm/ that it is made of: build it anew "
+                "with: make setup"
+            )
         start_callbacks: Any = java_gateway.ensure_callback_server_started
         start_callbacks(self._context._gateway)
         if _installed.get(self._context.applicationId) != JAR.as_uri():
@@ -90,6 +98,12 @@ class Engine:
     def answer_for(self, gate: str, callbacks: Callbacks) -> None:
         """From now on the callbacks are asked for the plans of this gate."""
         self._ours().Plans.register(gate, JavaCallbacks(callbacks))
+
+    @asks("which gates a query is behind")
+    def put_behind(self, gates: Iterable[str], query: str) -> None:
+        """From now on rows of the query with this id ask these gates whether they may be whole."""
+        for gate in gates:
+            self._ours().Plans.putBehind(gate, query)
 
     @asks("who answers for a gate")
     def forget(self, gate: str) -> None:
@@ -232,7 +246,7 @@ class Engine:
         Private: the analysed plan.
         """
         names: set[str] = set()
-        for node in _nodes(self._analysed(thing)):
+        for node in nodes(self._analysed(thing)):
             if (name := _observed(node)) is not None:
                 names.add(name)
             elif str(node.nodeName()) == "MapInArrow":
@@ -246,22 +260,34 @@ class Engine:
         Private: the analysed plan. Where the length is no multiple of the slide, it is the most.
         """
         copies: dict[str, int] = {}
-        for node in _nodes(self._analysed(thing)):
+        for node in nodes(self._analysed(thing)):
             operator = STATEFUL_OPERATORS.get(str(node.nodeName()))
             if operator is not None:
-                below = [n.projections().size() for n in _nodes(node) if n.nodeName() == "Expand"]
+                below = [n.projections().size() for n in nodes(node) if n.nodeName() == "Expand"]
                 copies[operator] = max([copies.get(operator, 1), *below])
         return copies
+
+    @asks("over which time a row reaches")
+    def row_seconds(self, thing: DataFrame | StreamingQuery) -> float:
+        """How much event time lies between a row's first tuple and its last, at most.
+
+        0 where no row is made of several tuples, and infinite where nobody can say. Private: the
+        analysed plan, and a query's output mode.
+        """
+        told_once = isinstance(thing, DataFrame) or (
+            str(self._execution(thing).outputMode().toString()).lower() != "complete"
+        )
+        return row_seconds(self._analysed(thing), told_once=told_once)
 
     @asks("what is in front of its operators")
     def names_below(self, thing: DataFrame | StreamingQuery) -> dict[str, set[str]]:
         """What is observed below each observed metric and each kind of stateful operator."""
         below: dict[str, set[str]] = {}
-        for node in _nodes(self._analysed(thing)):
+        for node in nodes(self._analysed(thing)):
             if (
                 name := _observed(node) or STATEFUL_OPERATORS.get(str(node.nodeName()))
             ) is not None:
-                its = {found for each in _nodes(node) if (found := _observed(each))}
+                its = {found for each in nodes(node) if (found := _observed(each))}
                 below.setdefault(name, set()).update(its)
         return below
 
@@ -311,14 +337,6 @@ class Engine:
     def files(self, location: str) -> Files:
         """The files below a place, on any file system that Spark can reach."""
         return Files(self._jvm, self._session.sessionState().newHadoopConf(), location)
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    """A plan and all that is below it."""
-    yield plan
-    children = plan.children()
-    for i in range(children.size()):
-        yield from _nodes(children.apply(i))
 
 
 def _observed(node: Any) -> str | None:

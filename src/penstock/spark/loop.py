@@ -240,6 +240,8 @@ class Loop:
         stream.names = self._names_for(name, gates)
         below = self._engine.names_below(query) if len(gates) > 1 else {}
         stream.losses = Losses(self._engine.copies_in(query), gates_in_front(below, gates))
+        stream.whole_rows.span = self._engine.row_seconds(query)
+        self._engine.put_behind((gate.name for gate in gates), stream.id)
         self.streams[name] = stream
         self._declare_sources()
         self._gone = [gone for gone in self._gone if gone != name]  # what it learnt stays
@@ -359,7 +361,12 @@ class Loop:
     def _written_down(self, stream: SparkQuery, gate: Gate) -> Shipment:
         """The plan in this gate's terms, written down before the batch runs."""
         plan = stream.names.plan(self.plan_in_force)
-        shipment = gate.codec.encode(plan, counting=stream.counted)
+        sheds = any(each.codec.sheds(plan) for each in stream.gates)
+        stream.whole_rows.plan(stream.planned, sheds=sheds)
+        shipment = replace(
+            gate.codec.encode(plan, counting=stream.counted),
+            whole_rows=stream.whole_rows.may_be_whole,
+        )
         self._recovery.write_down(stream, gate, shipment)
         return shipment
 
@@ -408,6 +415,7 @@ class Loop:
         guarded = stream.names.batch(replace(guarded, in_time=in_time))
         reached = stream.names.tally(reached)
         self._sic.record(time.time(), gated.counts, reached, self.settings)
+        stream.whole_rows.tell(progress, shed=lost.guards > 0 or gated.admitted < gated.arrived)
         if any(lost):
             self.ledger.note_losses(stream.name, progress.query, progress.batch, lost._asdict())
         self._totals.add(gated, lost)

@@ -57,6 +57,10 @@ class Progress:
     observed: Mapping[str, Any]
     """Observed metrics, by the name that they were observed under."""
     sources: tuple[SourceProgress, ...]
+    newest: float | None = None
+    """The newest event time of the batch, in seconds since the epoch; None where nobody knows."""
+    watermark: float | None = None
+    """The event time below which everything was late in the batch."""
     late: Mapping[str, int] = field(default_factory=dict)
     """By kind of stateful operator, what was dropped behind the watermark: rows, or groups of an
     aggregation."""
@@ -80,6 +84,8 @@ class Progress:
             rows=told["numInputRows"],
             observed=told.get("observedMetrics") or {},
             sources=tuple(_source(source) for source in told.get("sources", ())),
+            newest=_moment(told, "max"),
+            watermark=_moment(told, "watermark"),
             late=_late(told.get("stateOperators", ())),
         )
 
@@ -102,6 +108,11 @@ def _late(operators: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     for operator in operators:
         late[operator["operatorName"]] += operator.get("numRowsDroppedByWatermark", 0)
     return dict(late)
+
+
+def _moment(told: Mapping[str, Any], which: str) -> float | None:
+    moment = (told.get("eventTime") or {}).get(which)
+    return None if moment is None else datetime.fromisoformat(moment).timestamp()
 
 
 def _source(told: Mapping[str, Any]) -> SourceProgress:

@@ -28,6 +28,7 @@ from penstock.spark.progress import (
     whole_numbers,
 )
 from penstock.spark.stream_state import SourceState
+from penstock.spark.whole_rows import WholeRows
 
 Ages = npt.NDArray[np.float32]
 """Seconds; a site keeps many of them."""
@@ -114,6 +115,8 @@ class SparkQuery:
     """What the site calls its sources, where another query is behind the same gate."""
     losses: Losses = field(default_factory=Losses)
     """What it loses behind its gates."""
+    whole_rows: WholeRows = field(default_factory=WholeRows)
+    """Which rows of its result may say that nothing of them was shed."""
     _backlog: Backlog | None = None
     _lags: dict[int, Lag] = field(default_factory=dict)
     """By batch, of those that were planned and are not told yet."""

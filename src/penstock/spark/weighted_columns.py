@@ -14,13 +14,16 @@ Three things stand between a formula and a column that behaves as Spark's own.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock import estimates
 from penstock.errors import PenstockError
-from penstock.estimates import JUST_ABOVE_ONE, Weighted
+from penstock.estimates import JUST_ABOVE_ONE, JUST_BELOW_ONE, Weighted
+from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import SIC, WEIGHT
+from penstock.spark.gate.wire import most_of_a_row
 from penstock.spark.names import name_of
 from penstock.spark.shared_terms import (
     SharedTerm,
@@ -132,6 +135,20 @@ def within(x: Column, error: float, confidence: float) -> Column:
     value, (_, high) = f.given(found.value), estimates.bounds(f, found.interval, confidence)
     wide = (high - value) > f.call("abs", value) * error
     return struct_of({"within": f.call("not", wide)})["within"].alias("within")
+
+
+def completeness(came: Column, missing: Column) -> Column:
+    """The share of the SIC that was kept; the gates of the query say what it is at most.
+
+    They say it through a function of the catalog, which a session without a site lacks.
+    """
+    try:
+        Engine(SparkSession.active()).install()
+    except (PenstockError, PySparkException):  # no classic session, so that there are no gates
+        most = sf.when(missing > 0.0, sf.lit(JUST_BELOW_ONE)).otherwise(sf.lit(1.0))
+    else:
+        most = most_of_a_row(missing > 0.0)
+    return estimates.completeness(SPARK, came, missing, most)
 
 
 def count(weights: Callable[[Column], Column]) -> Estimate:

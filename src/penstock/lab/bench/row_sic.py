@@ -1,10 +1,14 @@
 """Compares what a result's rows say to be complete with what was really kept of them.
 
-A site controls a job whose stream bursts for three seconds in eight, so that rates change within
-every window of five seconds. Rows are windows and keys. What arrived of each is known by the
-replayed stream's schedule.
+A site controls a job whose streams burst for three seconds again and again, so that rates change
+within every window of five seconds. Rows are windows and keys. What arrived of each is known by
+the replayed streams' schedules. Sources of a query count alike, and so they do in what is true of
+a row: the mean over the sources that it has tuples of.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,28 +17,51 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from penstock import functions as pf
+from penstock.core.types import Floats
 from penstock.lab.bench import harness as h
-from penstock.sources.schedule import SECOND, Integers, Profile, Schedule
+from penstock.sources.schedule import SECOND, Profile, Schedule
+from penstock.spark.progress import Progress
+from penstock.spark.site import Site
 
 KEYS = 100
 WINDOW_SECONDS = 5
-CALM_SECONDS, BURST_SECONDS = 5.0, 3.0
-FIRST_BURST_SECONDS = 20.0
-BURSTS = ((3_000.0, 8.0), (300.0, 100.0))
-"""Tuples a second in the calm, and how many times as many come in a burst."""
+BURST_SECONDS = 3.0
 MOST_APART = 0.01
 ROWS_MEANT = 1000
 
 
+@dataclass(frozen=True)
+class Bursts:
+    """Describes a stream: tuples a second in the calm, and how many times as many in a burst."""
+
+    calm: float
+    factor: float
+    calm_seconds: float = 5.0
+    first: float = 20.0
+
+    def profile(self, seconds: float) -> Profile:
+        """Returns from when on the stream has which factor."""
+        cycle = self.calm_seconds + BURST_SECONDS
+        begins = np.arange(self.first, 2 * seconds + h.MEANINGFUL_SECONDS, cycle).tolist()
+        return tuple(s for at in begins for s in ((at, self.factor), (at + BURST_SECONDS, 1.0)))
+
+
+CASES: dict[str, Sequence[Bursts]] = {
+    "bursts of 8": (Bursts(3_000, 8),),
+    "bursts of 100": (Bursts(300, 100),),
+    "two sources": (Bursts(1_500, 8), Bursts(800, 15, calm_seconds=8.0, first=26.0)),
+}
+
+
 def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
-    """Compares them in bursts of eight and of a hundred times what comes in the calm."""
-    found = {f"{burst:g}": _compared(spark, calm, burst, seconds) for calm, burst in BURSTS}
+    """Compares them where one stream bursts, and where two do, each at its own times."""
+    found = {name: _compared(spark, name, streams, seconds) for name, streams in CASES.items()}
     enough = seconds >= h.MEANINGFUL_SECONDS
     return {
-        "bursts": found,
+        "cases": found,
         "holds": {
-            f"bursts of {burst}: {what}": bool(holds)
-            for burst, figures in found.items()
+            f"{name}: {what}": bool(holds)
+            for name, figures in found.items()
             for what, holds in {
                 "rows are right on average": abs(figures["mean_difference"]) < MOST_APART,
                 "no row says 1 where something was shed": figures["whole_though_shed"] == 0,
@@ -44,67 +71,81 @@ def run(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     }
 
 
-def _compared(spark: SparkSession, calm: float, burst: float, seconds: float) -> dict[str, Any]:
-    profile = _profile(burst, seconds)
-    steps = [{"at": at, "factor": factor} for at, factor in profile]
+def _compared(
+    spark: SparkSession, name: str, streams: Sequence[Bursts], seconds: float
+) -> dict[str, Any]:
+    profiles = [each.profile(seconds) for each in streams]
     with h.gated_site(spark) as site:
-        gated = site.gate(h.readings(spark, calm, profile=steps), query="q", id="_offset")
-        rows = _rows(gated).writeStream.format("memory")
+        pairs = zip(streams, profiles, strict=True)
+        gated = [_gated(spark, site, i, *pair) for i, pair in enumerate(pairs)]
+        rows = _rows(reduce(DataFrame.union, gated), len(streams)).writeStream.format("memory")
         query = h.run_for(
             lambda folder: site.start(
                 rows.option("checkpointLocation", folder + "/c"), name="row_sic"
             ),
             seconds,
-            say=f"bursts of {burst:g}",
+            say=name,
         )
-    told = h.batches_of(query)
-    start, stop = round(h.stream_start(told[0]) * SECOND), h.tuples_of(told[-1])[1]
-    arrivals = Schedule(start, calm, profile).arrival_of(np.arange(stop))
-    columns = ("unix_seconds(window.start) AS start", "key", "sic", "kept", "stood_for")
-    return _figures(spark.table("row_sic").selectExpr(*columns).toPandas(), arrivals)
+    told = h.batches_of(query)[-1]
+    pairs = zip(streams, profiles, strict=True)
+    came = [_arrivals(told, i, each.calm, profile) for i, (each, profile) in enumerate(pairs)]
+    table = spark.table("row_sic").withColumn("start", sf.unix_seconds("window.start"))
+    return _figures(table.drop("window").toPandas(), came)
 
 
-def _profile(burst: float, seconds: float) -> Profile:
-    cycle = CALM_SECONDS + BURST_SECONDS
-    begins = np.arange(FIRST_BURST_SECONDS, 2 * seconds + h.MEANINGFUL_SECONDS, cycle).tolist()
-    return tuple(step for at in begins for step in ((at, burst), (at + BURST_SECONDS, 1.0)))
+def _gated(
+    spark: SparkSession, site: Site, number: int, stream: Bursts, profile: Profile
+) -> DataFrame:
+    steps = [{"at": at, "factor": factor} for at, factor in profile]
+    raw = h.readings(spark, stream.calm, profile=steps)
+    gated = site.gate(raw, query="q", source=f"s{number}", id="_offset")
+    return h.matched(gated).withColumn("source", sf.lit(number))
 
 
-def _rows(gated: DataFrame) -> DataFrame:
-    numbered = h.matched(gated).withColumn("key", sf.col("_offset") % KEYS)
-    window = sf.window("_arrival", f"{WINDOW_SECONDS} seconds")
+def _arrivals(told: Progress, number: int, calm: float, profile: Profile) -> pd.Series:
+    """Returns how many tuples of a source came for each window and key, up to a batch."""
+    end = told.sources[number].end
+    offsets = np.arange(end["offset"])
+    arrivals = Schedule(round(float(end["start"]) * SECOND), calm, profile).arrival_of(offsets)
+    starts = arrivals // (WINDOW_SECONDS * SECOND) * WINDOW_SECONDS
+    return pd.DataFrame({"start": starts, "key": offsets % KEYS}).value_counts()
+
+
+def _rows(stream: DataFrame, sources: int) -> DataFrame:
+    kept = [sf.count_if(sf.col("source") == i).alias(f"kept_{i}") for i in range(sources)]
     return (
-        numbered.withWatermark("_arrival", "0 seconds")
-        .groupBy(window, "key")
-        .agg(
-            pf.sic(),
-            sf.count("*").alias("kept"),
-            sf.sum("_weight").alias("stood_for"),
-            sf.max("distance"),
-        )
+        stream.withColumn("key", sf.col("_offset") % KEYS)
+        .withWatermark("_arrival", "0 seconds")
+        .groupBy(sf.window("_arrival", f"{WINDOW_SECONDS} seconds"), "key")
+        .agg(pf.sic(), *kept, sf.max("distance"))
     )
 
 
-def _figures(rows: pd.DataFrame, arrivals: Integers) -> dict[str, Any]:
+def _figures(rows: pd.DataFrame, came: Sequence[pd.Series]) -> dict[str, Any]:
     if rows.empty:  # of a run that is shorter than a window
         return {"rows": 0, "mean_difference": 0.0, "whole_though_shed": 0}
-    places = arrivals // (WINDOW_SECONDS * SECOND)
-    first = int(places.min())
-    came = np.zeros((int(places.max()) - first + 1, KEYS))
-    np.add.at(came, (places - first, np.arange(places.size) % KEYS), 1)
-    window = (rows["start"] // WINDOW_SECONDS - first).to_numpy()
-    truth = rows["kept"] / came[window, rows["key"]]
-    difference, shed = rows["sic"] - truth, truth < 1.0
-    by_window = difference.groupby(window).mean()
+    at = pd.MultiIndex.from_frame(rows[["start", "key"]])
+    arrived = np.array([each.reindex(at, fill_value=0).to_numpy() for each in came], float)
+    kept = np.array([rows[f"kept_{i}"].to_numpy() for i in range(len(came))], float)
+    truth = _mean_share(kept, arrived)
+    difference, shed = rows["sic"] - truth, kept.sum(axis=0) < arrived.sum(axis=0)
+    by_window = difference.groupby(rows["start"]).mean()
     return {
         "rows": len(rows),
         "rows_shed_from": int(shed.sum()),
-        "tuples_a_row": float(came[window, rows["key"]].mean()),
+        "tuples_a_row": float(arrived.sum(axis=0).mean()),
         "kept": float(truth.mean()),
         "mean_difference": float(difference.mean()),
         "mean_distance": float(difference.abs().mean()),
-        "mean_distance_by_weights": float((rows["kept"] / rows["stood_for"] - truth).abs().mean()),
         "furthest_window": float(by_window.abs().max()),
         "by_window": by_window.tolist(),
         "whole_though_shed": int((rows["sic"][shed] >= 1.0).sum()),
+        "whole_and_nothing_shed": int((rows["sic"][~shed] >= 1.0).sum()),
     }
+
+
+def _mean_share(kept: Floats, arrived: Floats) -> Floats:
+    """Returns for each row the mean over the sources that sent something for it."""
+    shares = np.divide(kept, arrived, out=np.zeros_like(kept), where=arrived > 0)
+    mean: Floats = shares.sum(axis=0) / np.maximum((arrived > 0).sum(axis=0), 1)
+    return mean

@@ -98,6 +98,15 @@ class PlanCodec:
         is_link = self._of_fragment and not self._keys.same_value
         return rate_of_new_class(plan, query) if is_link else plan.default_of(query)
 
+    def sheds(self, plan: Plan) -> bool:
+        """Says whether tuples of this gate may be shed under a plan.
+
+        A stratum that nobody has seen yet is admitted at the default rate, which is below 1
+        wherever another one is.
+        """
+        only = self._keys.only
+        return not plan.open if only is None else plan.rate(only) < 1.0
+
     def _worth(self, plan: Plan) -> tuple[Floats, float]:
         """Returns what a tuple of each planned stratum is stamped with, and one of any other."""
         if self._of_fragment:

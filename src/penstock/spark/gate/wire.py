@@ -41,6 +41,8 @@ class Shipment:
     sic: Floats
     look: int = ALWAYS
     """Of the admitted tuples, those with a draw up to this show their value and their arrival."""
+    whole_rows: bool = True
+    """Whether nothing was shed of what the rows are made of that come out in this batch."""
 
 
 def thresholds(rates: Floats, whole: Bools | bool = True) -> Ints:
@@ -65,6 +67,17 @@ def nowhere() -> Column:
     which Spark would compile anew whenever it changes.
     """
     return sf.spark_partition_id() * 0
+
+
+def most_of_a_row(bears_a_mark: Column) -> Column:
+    """The most that a row of a result may say to be complete, by the gates of its query.
+
+    It is 1 for a row without a mark of shedding, unless something was shed in a batch that the
+    row may have lost all its tuples in (see ``penstock.spark.whole_rows``). The place in the array
+    is computed, so that nothing is compiled anew when that changes.
+    """
+    place = sf.when(bears_a_mark, sf.lit(0)).otherwise(sf.lit(1))
+    return sf.get(sf.expr(f"{CATALOG}.rows('', 'most')"), place)
 
 
 class Wire:
@@ -138,6 +151,7 @@ class Wire:
             shipment.version,
             shipment.open,
             shipment.look,
+            shipment.whole_rows,
             table.number,
             table.mask,
             table.keys.size,

@@ -24,6 +24,7 @@ from penstock.core.types import Stratum
 from penstock.spark.engine import Engine
 from penstock.spark.gate.wire import Shipment
 from penstock.spark.spark_files import Files
+from penstock.spark.whole_rows import WholeRows
 
 OFFSET_LOG_VERSION = "v1"
 """Of Spark's offset log, whose entries are read and written here."""
@@ -55,6 +56,7 @@ class BatchPlan:
     """Spark's id of the query, which is in its checkpoint."""
     batch: int
     gates: dict[int, GatePlan] = field(default_factory=dict)
+    whole_rows: WholeRows = field(default_factory=WholeRows)
 
 
 def last_committed(checkpoint: Files) -> int | None:

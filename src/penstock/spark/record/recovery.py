@@ -7,6 +7,7 @@ counted again (see ``recount``).
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
@@ -61,6 +62,8 @@ class Recovery:
             log.warning("%s had other gates before; its last batch cannot be repeated", stream.name)
             before = None
             del self._before[stream.name]
+        if before is not None:
+            stream.whole_rows = replace(before.whole_rows, span=stream.whole_rows.span)
         self._catch_up(stream, before, frames)
         for number, told in before.gates.items() if before else ():
             stream.gates[number].strata.recall(
@@ -82,7 +85,9 @@ class Recovery:
         """Records what a gate is told in the batch that is about to run, before it runs."""
         planned = self._planned.get(stream.name)
         if planned is None or planned.batch != stream.planned:
-            planned = self._planned[stream.name] = BatchPlan(stream.id, stream.planned)
+            planned = self._planned[stream.name] = BatchPlan(
+                stream.id, stream.planned, whole_rows=stream.whole_rows
+            )
         planned.gates[stream.gates.index(gate)] = GatePlan(shipment, self._packed(gate, shipment))
         try:
             self._saved.remember("plan", planned, of=stream.name)
