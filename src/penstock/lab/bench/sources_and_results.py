@@ -33,7 +33,7 @@ Samples = list[tuple[float, dict[str, float]]]
 
 def run_silent(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     """Says how long it takes until the SIC shows that a source is gone, and that it is back."""
-    stw = STW_SECONDS * min(max(seconds / h.MEANINGFUL_SECONDS, 0.15), 1.0)
+    stw = STW_SECONDS * min(max(seconds / h.MEANINGFUL_SECONDS, 0.08), 1.0)
     samples: Samples = []
     pause = [{"at": STOPS_AT * stw, "factor": 0.0}, {"at": BACK_AT * stw, "factor": 1.0}]
     with h.gated_site(spark, latency="1h", stw=stw) as site:
