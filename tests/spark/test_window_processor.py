@@ -96,6 +96,22 @@ def test_shed_by_concept_no_group_is_missing(spark: SparkSession, tmp_path: Path
         assert shares["kept"].sum() == pytest.approx(400, abs=20)
 
 
+def test_an_error_says_how_many_tuples_stay(spark: SparkSession, tmp_path: Path) -> None:
+    """Against the textbook's size for each group, from its tuples' spread in the window."""
+    found = medians(spark, tmp_path, "accurate", error=0.1, value="x")
+    assert found["end"].nunique() == 2
+    for end, rows in found.groupby("end"):
+        first, last = np.searchsorted(STREAM.time, (float(str(end)) - 60, float(str(end))))
+        frame = pd.DataFrame({"g": STREAM.group[first:last], "x": STREAM.value[first:last]})
+        told = frame.groupby("g")["x"].agg(["count", "mean", "std"])
+        wanted = (1.959964 * told["std"] / told["mean"].abs() / 0.1) ** 2
+        sizes = (wanted / (1 + wanted / told["count"])).clip(lower=30)
+        stays = np.minimum(sizes, told["count"]).sum()
+        assert rows["kept"].max() == pytest.approx(stays, rel=0.1)
+        assert rows["kept"].max() < 0.9 * rows["arrived"].max()
+        assert rows["standing"].sum() == pytest.approx(4000)
+
+
 def test_what_is_stored_is_bounded(spark: SparkSession, tmp_path: Path) -> None:
     """A window of 4,000 tuples of which 1,000 may be stored: the others count all the same."""
     found = medians(spark, tmp_path, "bounded", shed="none", most=1000)
@@ -218,6 +234,13 @@ def test_arguments_that_make_no_sense_are_told(spark: SparkSession, tmp_path: Pa
             "window must be a multiple of slide, such as '10m' of '5m'; got '1m' and '7s'",
             {"slide": "7s"},
         ),
+        ("error and value must be given together", {"error": 0.05}),
+        ("error and value must be given together", {"value": "x"}),
+        ("value: the stream has no column 'y'", {"error": 0.05, "value": "y"}),
+        ("error must be a share", {"error": 2, "value": "x"}),
+        ("confidence must lie between 0 and 1", {"error": 0.1, "value": "x", "confidence": 95}),
+        ("error must be given without keep", {"error": 0.1, "value": "x", "keep": 0.5}),
+        ("by must be one of equal, proportional; got 'size'", {"by": "size"}),
         ("shed must be one of concept, uniform, none; got 'some'", {"shed": "some"}),
         ("needs a streaming DataFrame", {"stream": spark.range(3)}),
         ("shards must be a whole number from 1, such as 2; got 0", {"shards": 0}),

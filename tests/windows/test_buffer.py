@@ -5,7 +5,15 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.windows.buffer import Buffer, window_ends, window_panes
-from penstock.windows.sampling import ByConcept, Evenly, Nothing, shed, shedder
+from penstock.windows.sampling import (
+    ByAccuracy,
+    ByConcept,
+    Evenly,
+    Nothing,
+    WindowConcept,
+    shed,
+    shedder,
+)
 
 
 def with_tuples(buffer: Buffer, times: list[float], keys: str, seed: int = 0) -> Buffer:
@@ -37,8 +45,44 @@ def test_every_group_gets_its_quota() -> None:
     assert kept["c"] == pytest.approx(0.02 * 10_102 - 102, abs=1)
     assert np.bincount(staged.group, staged.weight) == pytest.approx([2, 100, 10_000])
     assert Evenly(0.02).choose(
-        np.ones(1), np.zeros(1, dtype=np.int64), np.array([0.5])
+        WindowConcept(np.ones(1)), np.zeros(1, dtype=np.int64), np.array([0.5])
     ).tolist() == [False]
+
+
+def test_spread_decides_how_many_tuples_a_mean_takes() -> None:
+    """Against the textbook's sizes from the whole window, though tuples come in parts and panes."""
+    rng = np.random.default_rng(1)
+    spreads = {"steady": 2.0, "wild": 60.0}
+    x = {name: rng.normal(100.0, spread, 5000) for name, spread in spreads.items()}
+    buffer = Buffer(60, 20, value="x")
+    for number in range(30):
+        for name, values in x.items():
+            part = values[number::30].copy()
+            part[0] = np.nan if number == 0 else part[0]
+            columns, time = {"x": part}, np.full(part.size, number * 2.0)
+            buffer = buffer.add(time, np.full(part.size, name), columns, (number,))
+    staged = buffer.take(60, ByAccuracy(0.03))
+    for name, values in x.items():
+        known = np.delete(values, 0)
+        wanted = (1.959964 * known.std(ddof=1) / known.mean() / 0.03) ** 2
+        kept = staged.columns["x"][staged.names[staged.group] == name]
+        assert kept.size == pytest.approx(max(wanted / (1 + wanted / 5000), 30), abs=2)
+        assert np.nanmean(kept) == pytest.approx(known.mean(), rel=0.045)
+    assert np.bincount(staged.group, staged.weight) == pytest.approx([5000, 5000])
+
+
+def test_the_error_is_met_as_often_as_was_asked_for() -> None:
+    rng = np.random.default_rng(2)
+    met = []
+    for window in range(200):
+        x = rng.gamma(2.0, 10.0, 3000)
+        buffer = Buffer(60, 60, value="x").add(
+            np.zeros(x.size), np.full(x.size, "g"), {"x": x}, (window,)
+        )
+        kept = buffer.take(60, ByAccuracy(0.05)).columns["x"]
+        assert kept.size < 1000
+        met.append(abs(kept.mean() / x.mean() - 1) <= 0.05)
+    assert 0.9 <= np.mean(met) <= 0.99
 
 
 def test_memory_is_bounded_and_the_sample_is_fair() -> None:

@@ -41,7 +41,7 @@ from penstock.spark.gate.keys import group_name
 from penstock.spark.losses import ENTERED, LEFT
 from penstock.units import as_share
 from penstock.windows.buffer import Buffer, Chunk, Staged, window_ends, window_panes
-from penstock.windows.sampling import Shedder, shedder
+from penstock.windows.sampling import ByAccuracy, Shedder, shedder
 
 Function = Callable[[pd.DataFrame], Mapping[str, Any]]
 """Takes the rows of a group in a window, and returns the columns of its result."""
@@ -68,6 +68,9 @@ def process_windows(
     shed: str = "concept",
     keep: float | str = 1.0,
     by: str = "equal",
+    error: float | str | None = None,
+    confidence: float = 0.95,
+    value: str | None = None,
     most: int | None = 1_000_000,
     shards: int = 1,
 ) -> DataFrame:
@@ -98,6 +101,9 @@ def process_windows(
     by
         How groups share what is kept: "equal" quotas, or "proportional" ones, which are the same
         share of each group and at least one of its tuples.
+    error, confidence, value
+        Instead of ``keep``: as many tuples of each group as bring the mean of the column ``value``
+        within this relative error, such as 0.05 or "5%", with this confidence.
     most
         The number of tuples that the state may hold for a pane and shard; None for all.
     shards
@@ -125,7 +131,10 @@ def process_windows(
         )
     share = as_share("keep", keep)
     kept = shedder(shed, share, by)
-    processor = WindowProcessor(function, kept, length, step, most, tuple(stream.columns), results)
+    if error is not None or value is not None:
+        kept = _accurate(stream, shed, share, error, confidence, value)
+    columns = tuple(stream.columns)
+    processor = WindowProcessor(function, kept, length, step, most, columns, results, value)
     group = group_name(names)
     number, asked = next(_numbers), 1.0 if shed == "none" else share
     entered = stream.observe(
@@ -155,6 +164,34 @@ def process_windows(
         .where(IS_RESULT)
         .drop(IS_RESULT)
     )
+
+
+def _accurate(
+    stream: DataFrame,
+    shed: str,
+    keep: float,
+    error: float | str | None,
+    confidence: float,
+    value: str | None,
+) -> ByAccuracy:
+    """Returns the shedder for an error, where all that it needs was given."""
+    if error is None or value is None:
+        raise PenstockError(
+            "error and value must be given together, such as error='5%' and value='fare'; "
+            f"got {error!r} and {value!r}"
+        )
+    arguments.columns("value", value, stream.columns)
+    if shed != ByAccuracy.name or keep < 1.0:
+        raise PenstockError(
+            "error must be given without keep, and with shed='concept', since it says how many "
+            f"tuples stay; got keep={keep!r} and shed={shed!r}"
+        )
+    bound = as_share("error", error)
+    if not 0.0 < bound <= 1.0:
+        raise PenstockError(f"error must be a share, such as 0.05 or '5%'; got {error!r}")
+    if not 0.0 < confidence < 1.0:
+        raise PenstockError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
+    return ByAccuracy(bound, confidence)
 
 
 @dataclass
@@ -191,8 +228,9 @@ class WindowProcessor(StatefulProcessor):
         most: int | None,
         columns: tuple[str, ...],
         results: tuple[str, ...],
+        value: str | None = None,
     ) -> None:
-        self.function, self.shedder = function, shedder
+        self.function, self.shedder, self.value = function, shedder, value
         self.length, self.slide, self.most = length, slide, most
         self.columns, self.results = columns, results
 
@@ -255,7 +293,7 @@ class WindowProcessor(StatefulProcessor):
         moment = rows[MOMENT].to_numpy(dtype=np.float64)
         stored = sum(map(sum, stored_panes.parts.values()))
         seed = (shard, stored, int(moment.min() * 1000) if moment.size else 0)
-        fresh = Buffer(self.length, self.slide, done=stored_panes.done)
+        fresh = Buffer(self.length, self.slide, done=stored_panes.done, value=self.value)
         groups = rows[GROUP].to_numpy(dtype=np.str_)
         for chunk in fresh.add(moment, groups, columns, seed).chunks:
             self._append(stored_panes, chunk)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from penstock.core.types import Bools, Floats, Ints
 from penstock.windows import quota
-from penstock.windows.sampling import Shedder, shed
+from penstock.windows.sampling import Shedder, WindowConcept, shed
 
 Column = npt.NDArray[Any]
 
@@ -36,15 +36,26 @@ class Chunk:
     key: Floats
     """Of each tuple, its group (an index into ``names``) plus its draw; ascending."""
     columns: Mapping[str, Column]
+    moments: Floats | None = None
+    """Where a value is looked at, of each group: how many there were, their mean, and the sum of
+    their squared distances from it. In three rows."""
 
     @classmethod
-    def of(cls, pane: int, names: Column, draw: Floats, columns: Mapping[str, Column]) -> "Chunk":
+    def of(
+        cls,
+        pane: int,
+        names: Column,
+        draw: Floats,
+        columns: Mapping[str, Column],
+        value: str | None = None,
+    ) -> "Chunk":
         groups, group = np.unique(names, return_inverse=True)
         key = group + draw
         order = np.argsort(key)
         sizes = np.bincount(group, minlength=groups.size).astype(np.float64)
         ordered = {name: column[order] for name, column in columns.items()}
-        return cls(pane, groups, sizes, key[order], ordered)
+        moments = None if value is None else _moments_of(columns[value], group, groups.size)
+        return cls(pane, groups, sizes, key[order], ordered, moments)
 
     def below(self, limits: Floats) -> tuple[Ints, Ints]:
         """Answers the places and groups of tuples whose draw is below their group's limit."""
@@ -90,6 +101,8 @@ class Buffer:
     chunks: tuple[Chunk, ...] = ()
     done: float = field(default=-np.inf)
     """The end of the last window that was processed."""
+    value: str | None = None
+    """The column whose mean and spread are to be known of each group, if any."""
 
     def add(
         self, time: Floats, key: Column, columns: Mapping[str, Column], seed: tuple[int, ...]
@@ -103,7 +116,7 @@ class Buffer:
             if number * self.slide + self.length > self.done:
                 mine = np.flatnonzero(pane == number)
                 part = {name: column[mine] for name, column in columns.items()}
-                chunks.append(Chunk.of(number, key[mine], draw[mine], part))
+                chunks.append(Chunk.of(number, key[mine], draw[mine], part, self.value))
         return replace(self, chunks=tuple(chunks)).bounded()
 
     def take(self, end: float, shedder: Shedder) -> Staged:
@@ -111,11 +124,12 @@ class Buffer:
         panes = window_panes(end, self.length, self.slide)
         chunks = [chunk for chunk in self.chunks if chunk.pane in panes]
         names, sizes, groups = _concept(chunks)
-        limits = shedder.limits(sizes)
+        concept = WindowConcept(sizes, *_moments(chunks, groups, sizes.size))
+        limits = shedder.limits(concept)
         some = [c.below(limits[own]) for c, own in zip(chunks, groups, strict=True)]
         draw = [c.key[at] - local for c, (at, local) in zip(chunks, some, strict=True)]
         group = np.concatenate([own[at[1]] for own, at in zip(groups, some, strict=True)])
-        chosen = shedder.choose(sizes, group, np.concatenate(draw))
+        chosen = shedder.choose(concept, group, np.concatenate(draw))
         places = np.split(chosen, np.cumsum([at.size for at, _ in some])[:-1])
         taken = [at[mine] for (at, _), mine in zip(some, places, strict=True)]
         group = group[chosen]
@@ -161,6 +175,35 @@ def _concept(chunks: list[Chunk]) -> tuple[Column, Floats, list[Ints]]:
     sizes = np.bincount(place, np.concatenate([c.sizes for c in chunks]), names.size)
     ends = np.cumsum([chunk.names.size for chunk in chunks])
     return names, sizes.astype(np.float64), np.split(place, ends[:-1])
+
+
+def _moments_of(values: Column, group: Ints, groups: int) -> Floats:
+    """Answers number, mean and squared distances of each group's values; those that are none do
+    not count."""
+    value = np.asarray(values, dtype=np.float64)
+    there = np.isfinite(value)
+    value, group = value[there], group[there]
+    number = np.bincount(group, minlength=groups).astype(np.float64)
+    mean = np.bincount(group, value, groups) / np.maximum(number, 1.0)
+    squares = np.bincount(group, (value - mean[group]) ** 2, groups)
+    return np.stack((number, mean, squares))
+
+
+def _moments(chunks: list[Chunk], groups: list[Ints], size: int) -> Floats:
+    """Answers the moments of a window's groups from those of its chunks (see ``moments``)."""
+    parts = [
+        (own, chunk.moments)
+        for chunk, own in zip(chunks, groups, strict=True)
+        if chunk.moments is not None
+    ]
+    if not parts:
+        return np.zeros((3, size))
+    place = np.concatenate([own for own, _ in parts])
+    number, mean, squares = np.concatenate([moments for _, moments in parts], axis=1)
+    total = np.bincount(place, number, size)
+    middle = np.bincount(place, number * mean, size) / np.maximum(total, 1.0)
+    apart = squares + number * (mean - middle[place]) ** 2
+    return np.stack((total, middle, np.bincount(place, apart, size)))
 
 
 def _thinned(chunks: list[Chunk], most: int) -> list[Chunk]:

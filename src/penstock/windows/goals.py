@@ -12,8 +12,6 @@ LEAST_PACE_SHARE = 0.5
 """Where a window's share is used up already, so much of an even pace is still admitted."""
 SPREAD_CAUTION_ERRORS = 2.0
 """Standard errors of a spread that are added to it."""
-ENOUGH_TUPLES = 30.0
-"""Tuples of a group below which neither its spread nor the normal distribution can be relied on."""
 
 
 def shares_of_quota(window: Window, strata: tuple[Stratum, ...], filling: Filling) -> Floats:
@@ -51,7 +49,9 @@ def _accurate(
     most = quota.allowed(spread, filling.arrived + rest, error, window.concept.confidence)
     left = np.maximum(most - window.lost(strata), 0.0)
     rates = np.divide(rest, rest + left, out=np.ones(rest.size), where=rest + left > 0)
-    few = np.divide(ENOUGH_TUPLES - filling.admitted, rest, out=np.ones(rest.size), where=rest > 0)
+    few = np.divide(
+        quota.ENOUGH_TUPLES - filling.admitted, rest, out=np.ones(rest.size), where=rest > 0
+    )
     new = (filling.share > 1.0).astype(np.float64)
     return np.asarray(np.clip(np.maximum(np.maximum(rates, few), new), 0.0, 1.0))
 

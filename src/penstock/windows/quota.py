@@ -17,6 +17,10 @@ UNSURE_VALUES = 2.0
 """The spread of a group of so many values counts as much as that of all groups together."""
 
 
+ENOUGH_TUPLES = 30.0
+"""Tuples of a group below which neither its spread nor the normal distribution can be relied on."""
+
+
 def z(confidence: float) -> float:
     """Answers how many standard errors an interval of this confidence has on either side."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
@@ -53,6 +57,20 @@ def allowed(relative_spread: Floats, total: Floats, error: float, confidence: fl
     sum may come to.
     """
     return np.asarray((total * error / (z(confidence) * np.maximum(relative_spread, 1e-9))) ** 2)
+
+
+def sample_sizes(total: Floats, relative_spread: Floats, error: float, confidence: float) -> Floats:
+    """Answers how many tuples of each group bring its mean within ``error``; never too few to tell.
+
+    The textbook's size for a sample without replacement: ``n = n₀ / (1 + n₀ / N)`` of N tuples with
+    ``n₀ = (z cv / e)²``.
+
+    >>> sample_sizes(np.array([1000.0, 20.0]), np.array([0.5, 0.5]), 0.05, 0.95).tolist()
+    [278.0, 20.0]
+    """
+    wanted = (z(confidence) * relative_spread / error) ** 2
+    enough = np.ceil(wanted / (1.0 + wanted / np.maximum(total, 1.0)))
+    return np.minimum(np.maximum(enough, ENOUGH_TUPLES), total)
 
 
 def proportional(total: Floats, budget: float) -> Floats:

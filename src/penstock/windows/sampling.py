@@ -1,6 +1,6 @@
 """What a window processor sheds: by the concept, evenly, or nothing; one interface."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -41,8 +41,21 @@ def shed(group: Ints, goal: Floats, draw: Floats) -> Bools:
     return stays
 
 
+@dataclass(frozen=True)
+class WindowConcept:
+    """What is known of a window's groups when it has ended: CoD's C_w."""
+
+    sizes: Floats
+    """How many tuples of each group came."""
+    number: Floats = field(default_factory=lambda: np.zeros(0))
+    """Of those, how many had a value; this and the next two only where a value is looked at."""
+    mean: Floats = field(default_factory=lambda: np.zeros(0))
+    squares: Floats = field(default_factory=lambda: np.zeros(0))
+    """Squared distances from the group's mean, summed."""
+
+
 class Shedder(Protocol):
-    """Chooses the tuples of a window; called once a window, when its groups' sizes are known.
+    """Chooses the tuples of a window; called once a window, when its concept is known.
 
     Each tuple has a draw, even in [0, 1). ``limits`` says for each group below which draw a
     tuple may be processed at all, and ``choose`` which of those that may are processed.
@@ -50,9 +63,9 @@ class Shedder(Protocol):
 
     name: ClassVar[str]
 
-    def limits(self, sizes: Floats) -> Floats: ...
+    def limits(self, concept: WindowConcept) -> Floats: ...
 
-    def choose(self, sizes: Floats, group: Ints, draw: Floats) -> Bools: ...
+    def choose(self, concept: WindowConcept, group: Ints, draw: Floats) -> Bools: ...
 
 
 @dataclass(frozen=True)
@@ -71,11 +84,34 @@ class ByConcept:
             return quota.proportional(sizes, budget)
         return np.minimum(sizes, quota.level(sizes, budget))
 
-    def limits(self, sizes: Floats) -> Floats:
-        return limits(sizes, self.goal(sizes))
+    def limits(self, concept: WindowConcept) -> Floats:
+        return limits(concept.sizes, self.goal(concept.sizes))
 
-    def choose(self, sizes: Floats, group: Ints, draw: Floats) -> Bools:
-        return shed(group, self.goal(sizes), draw)
+    def choose(self, concept: WindowConcept, group: Ints, draw: Floats) -> Bools:
+        return shed(group, self.goal(concept.sizes), draw)
+
+
+@dataclass(frozen=True)
+class ByAccuracy:
+    """CoD for a mean (section VI-C.1): its spread in the window says how many tuples it takes.
+
+    Each group gets as many as bring the mean of its values within a relative error.
+    """
+
+    error: float
+    confidence: float = 0.95
+    name: ClassVar[str] = "concept"
+
+    def goal(self, concept: WindowConcept) -> Floats:
+        """Answers how many tuples of each group are to be processed."""
+        spread = quota.spread(concept.number, concept.mean, concept.squares)
+        return quota.sample_sizes(concept.sizes, spread, self.error, self.confidence)
+
+    def limits(self, concept: WindowConcept) -> Floats:
+        return limits(concept.sizes, self.goal(concept))
+
+    def choose(self, concept: WindowConcept, group: Ints, draw: Floats) -> Bools:
+        return shed(group, self.goal(concept), draw)
 
 
 @dataclass(frozen=True)
@@ -85,11 +121,11 @@ class Evenly:
     keep: float
     name: ClassVar[str] = "uniform"
 
-    def limits(self, sizes: Floats) -> Floats:
-        return np.full(sizes.size, self.keep)
+    def limits(self, concept: WindowConcept) -> Floats:
+        return np.full(concept.sizes.size, self.keep)
 
-    def choose(self, sizes: Floats, group: Ints, draw: Floats) -> Bools:
-        del sizes, group  # it does not look at them
+    def choose(self, concept: WindowConcept, group: Ints, draw: Floats) -> Bools:
+        del concept, group  # it does not look at them
         return np.asarray(draw < self.keep)
 
 
@@ -100,11 +136,11 @@ class Nothing:
     keep: float = 1.0
     name: ClassVar[str] = "none"
 
-    def limits(self, sizes: Floats) -> Floats:
-        return np.ones(sizes.size)
+    def limits(self, concept: WindowConcept) -> Floats:
+        return np.ones(concept.sizes.size)
 
-    def choose(self, sizes: Floats, group: Ints, draw: Floats) -> Bools:
-        del sizes, draw
+    def choose(self, concept: WindowConcept, group: Ints, draw: Floats) -> Bools:
+        del concept, draw
         return np.ones(group.size, dtype=np.bool_)
 
 
