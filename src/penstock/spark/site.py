@@ -18,6 +18,7 @@ from penstock.core.state import State
 from penstock.core.types import Batch, Plan
 from penstock.errors import PenstockError
 from penstock.guard.admission import Function
+from penstock.guard.checked_admission import WaitCheck, holding
 from penstock.metrics.site_meter import Meter
 from penstock.spark import arguments, guard_arguments
 from penstock.spark.elsewhere import with_class
@@ -271,6 +272,7 @@ class Site:
         arrival: str | Column | None = None,
         inputs: Sequence[str] = (),
         on_error: OnError = "fail",
+        check: WaitCheck = "average",
     ) -> DataFrame:
         """Returns the stream with ``function`` applied to each tuple.
 
@@ -280,6 +282,8 @@ class Site:
         A tuple waits from its ``arrival``, a timestamp, or else from when its task began. Where the
         function raises, the query fails, or, with ``on_error="skip"``, the guard leaves the tuple
         out and counts it. The guard of a site that only watches lets tuples wait for however long.
+        With ``check="absolute"`` no tuple waits for longer than ``wait``, and with "sliding" the
+        last 4,096 that a task admitted do not on average.
         """
         return self.guards.add(
             stream,
@@ -291,6 +295,7 @@ class Site:
             arrival=arrival,
             inputs=inputs,
             on_error=on_error,
+            make=holding(check, on_error == "skip"),
         )
 
     def start(
