@@ -107,19 +107,19 @@ def test_it_learns_over_batches_and_partitions_and_holds_the_wait(
 def test_an_absolute_check_holds_for_every_tuple(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
-    """200 tuples take more than two seconds; none is to begin later than 300 ms after the task."""
+    """400 tuples take more than four seconds; none is to begin later than 1 s after the task."""
 
     def began(row: Mapping[str, Any]) -> float:
         moment = time.monotonic()
         work(row)
         return moment
 
-    stream = _stream(spark, tmp_path, 1, 200).repartition(1)
-    guarded = site.guard(stream, began, key="kind", wait="300ms", check="absolute")
+    stream = _stream(spark, tmp_path, 1, 400).repartition(1)
+    guarded = site.guard(stream, began, key="kind", wait="1s", check="absolute")
     moments = [row["result"] for row in _all(spark, guarded, "guard_absolute")]
     (report,) = site.report().guards
-    assert (report["kept"], report["shed"]) == (len(moments), 200 - len(moments))
-    assert max(moments) - min(moments) < 1.3  # a busy machine may come between check and call
+    assert (report["kept"], report["shed"]) == (len(moments), 400 - len(moments))
+    assert max(moments) - min(moments) < 2.5  # a busy machine may come between check and call
     with pytest.raises(PenstockError, match=r"check must be one of .* got 'mean'"):
         site.guard(stream, began, key="kind", wait="1s", check="mean")  # type: ignore[arg-type]
 

@@ -69,9 +69,13 @@ class DisspScale:
             (0.3, 0.7),
         )
         once = replace(scale, seeds=scale.seeds[:1])
-        idle = {share: _trade_off(once, say, idle=share) for share in scale.some(IDLE_SHARES)}
+        idle = {
+            share: _trade_off(once, say, idle=share)
+            for share in IDLE_SHARES[-1 if scale.brief else 0 :]
+        }
         bases = {
-            base: _trade_off(once, say, base=base) for base in scale.some(OTHER_BASE_OVERLOADS)
+            base: _trade_off(once, say, base=base)
+            for base in OTHER_BASE_OVERLOADS[-1 if scale.brief else 0 :]
         }
         return _result(by_nodes, planned, by_queries, idle, bases)
 
