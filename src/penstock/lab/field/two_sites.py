@@ -33,7 +33,7 @@ SHORTEST_SECONDS = 40.0
 RATES_PER_SECOND = {"rome": 4_000, "oslo": 8_000}
 """Of a site's machines; each query reads them all."""
 LIGHT_RATE_PER_SECOND = 500
-HEADROOM = 0.5
+HEADROOM = 0.6
 WORK = "length(sha2(repeat(string(value), 2500), 512)) / 128"
 """Costs a tuple so much that a site cannot do what comes."""
 INTERVAL, LATENCY, STW, WATERMARK = "3s", "9s", "30s", "15s"
