@@ -97,9 +97,10 @@ class DrivenFederation:
         seed: int,
         watermark: float = WATERMARK,
         as_of_now: bool = False,
+        fixed_work: float = 0.0,
     ) -> None:
         self._tells, self._rng = tells, np.random.default_rng(seed)
-        self._watermark = watermark
+        self._watermark, self._fixed_work = watermark, fixed_work
         age = LINK_SECONDS + INTERVAL / 2 + watermark
         self._told_age = 0.0 if as_of_now else min(age, STW)
         self.sites = {name: DrivenSite(policy_name) for name in RATES}
@@ -148,7 +149,7 @@ class DrivenFederation:
         arrived = round(RATES[name] * INTERVAL)
         admitted = int(self._rng.binomial(arrived, rate))
         noise = 1 + NOISE * self._rng.standard_normal()
-        work = admitted * SECONDS_PER_TUPLE * noise + arrived * READING_SECONDS
+        work = admitted * SECONDS_PER_TUPLE * noise + arrived * READING_SECONDS + self._fixed_work
         site.finish(f"leaf@{query}", now, {stratum: Count(arrived, admitted)}, work)
         if admitted:
             row = Row(now + LINK_SECONDS, worth * admitted, worth * admitted / rate)
@@ -171,6 +172,6 @@ class DrivenFederation:
             counts[stratum] = Count(before.arrived + 1, before.admitted + admitted)
             if admitted:
                 came, meant = came + row.came, meant + row.meant / rate
-        site.finish(f"root@{query}", now, counts, READING_SECONDS * len(rows))
+        site.finish(f"root@{query}", now, counts, READING_SECONDS * len(rows) + self._fixed_work)
         if rows:
             self.results[query].append(ResultBatch(now + self._watermark, came, meant, 1))

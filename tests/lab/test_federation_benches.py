@@ -44,8 +44,12 @@ def test_the_parts_of_a_latency_add_up_to_it() -> None:
 def test_files_are_followed_from_outside(tmp_path: Path) -> None:
     put(tmp_path / "root.0" / "links" / "rome@q+1-0.parquet", "_time", 50.0, at=52.0)
     put(tmp_path / "root.0" / "links" / ".unfinished" / "x.parquet", "_time", 60.0, at=61.0)
-    put(tmp_path / "out" / "part-0.parquet", "end", 48.0, at=70.0)
     followed = Followed(tmp_path)
+    result = tmp_path / "out" / "part-0.parquet"
+    result.parent.mkdir()
+    result.touch()  # it is being written
+    followed.look()
+    put(result, "end", 48.0, at=70.0)
     followed.look()
     followed.look()
     assert followed.links == {"root.0": {"rome@q": [LinkFile(52.0, 50.0)]}}

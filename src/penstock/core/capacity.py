@@ -106,7 +106,11 @@ class Capacity:
         return min(budget, self.settings.interval_of(name)) if late else budget
 
     def of_site(self, state: State, forecast: Forecast) -> float:
-        """Answers the processor seconds an interval for admitted tuples of all streams."""
+        """Answers the processor seconds an interval for admitted tuples of all streams.
+
+        Where the streams take all that is planned by themselves, still some, as in ``spare``: at
+        next to nothing a policy has nothing to level queries with, while the site reads all of it.
+        """
         settings = self.settings
         if len(state.streams) < 2 or not all(each.work.known for each in state.streams.values()):
             return float("inf")  # a single stream is limited by its own budget
@@ -114,7 +118,8 @@ class Capacity:
             stream.work.seconds(forecast.expected[name], 0.0) * self._per_interval(name)
             for name, stream in state.streams.items()
         )
-        return settings.headroom * settings.cores * settings.interval - reading
+        whole = settings.cores * settings.interval
+        return max(settings.headroom * whole - reading, LEAST_BUDGET_SHARE * whole)
 
     def _per_interval(self, name: str) -> float:
         """Answers how many batches a stream has in one interval of the site."""

@@ -73,11 +73,13 @@ class Followed:
         for file in [*self.home.glob("*.0/*/*.parquet"), *self.home.glob(f"{OUT}/*.parquet")]:
             if file in self.seen:
                 continue
-            self.seen.add(file)
             try:
                 self._take(file)
             except FileNotFoundError:  # its reader was quicker
                 continue
+            except ValueError:  # as pyarrow says of a file that is still being written
+                continue
+            self.seen.add(file)
 
     def _take(self, file: Path) -> None:
         at = file.stat().st_mtime
