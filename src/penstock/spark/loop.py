@@ -240,7 +240,10 @@ class Loop:
         stream.names = self._names_for(name, gates)
         below = self._engine.names_below(query) if len(gates) > 1 else {}
         stream.losses = Losses(self._engine.copies_in(query), gates_in_front(below, gates))
-        stream.whole_rows.span = self._engine.row_seconds(query)
+        try:
+            stream.whole_rows.span = self._engine.row_seconds(query)
+        except PenstockError as error:  # rows then have no end that is known
+            log.warning("%s: once something was shed, no row says to be whole: %s", name, error)
         self._engine.put_behind((gate.name for gate in gates), stream.id)
         self.streams[name] = stream
         self._declare_sources()
