@@ -4,7 +4,7 @@ import json
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,23 @@ from penstock.jobs.start import open_site, start
 from penstock.metrics.listening import place
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
+from penstock.spark.site_page import opened
 from penstock.spark.site_report import QueryReport
 from penstock.sql import Rewritten
 
 POLL_SECONDS = 0.25
 Outcome = tuple[dict[str, Any], dict[str, str]]
 """The report, and the reasons why queries failed."""
+
+
+@dataclass(frozen=True)
+class WatchedFrom:
+    """Says where a job may be watched from outside: ports, or addresses with ports."""
+
+    metrics: str | None = None
+    dashboard: str | None = None
+
+
 QUERY_FAILED_EXIT_CODE = 1
 """The exit code where a query ended with an error."""
 
@@ -66,10 +77,11 @@ def run(
     path: Path,
     seconds: float | None = None,
     report: Path | None = None,
-    metrics: str | None = None,
+    watched: WatchedFrom | None = None,
 ) -> int:
     """Runs a job until it is stopped, or for so many seconds, and returns the exit code."""
-    _check_options(seconds, report, metrics)
+    watched = watched or WatchedFrom()
+    _check_options(seconds, report, watched)
     loaded = load(path)
     check_java()
     console, interrupt = Console(), Interrupt()
@@ -77,7 +89,7 @@ def run(
     seen = view(Console(force_terminal=False) if lines else console, loaded.job.site)
     with interrupt.installed():
         try:
-            outcome = _performed(loaded, seconds, seen, interrupt, metrics)
+            outcome = _performed(loaded, seconds, seen, interrupt, watched)
         except KeyboardInterrupt:  # before anything ran
             return 128 + (interrupt.number or signal.SIGINT)
     if isinstance(outcome, PenstockError):
@@ -93,12 +105,14 @@ def run(
     return 128 + interrupt.number if interrupt.number else 0
 
 
-def _check_options(seconds: float | None, report: Path | None, metrics: str | None) -> None:
+def _check_options(seconds: float | None, report: Path | None, watched: WatchedFrom) -> None:
     if seconds is not None:
         check_seconds(seconds, 30)
     check_writable("--report", report)
-    if metrics is not None:
-        place(metrics)
+    if watched.metrics is not None:
+        place(watched.metrics)
+    if watched.dashboard is not None:
+        place(watched.dashboard, "dashboard")
 
 
 def _performed(
@@ -106,7 +120,7 @@ def _performed(
     seconds: float | None,
     seen: RunView,
     interrupt: Interrupt,
-    metrics: str | None,
+    watched: WatchedFrom,
 ) -> Outcome | PenstockError:
     """Returns the report and why queries failed, or what is wrong with the job."""
     with seen, workspace("run") as directory:
@@ -119,17 +133,25 @@ def _performed(
             except PenstockError as error:
                 return error
             try:
-                site = open_site(spark, loaded, metrics)
+                site = open_site(spark, loaded, watched.metrics)
             except PenstockError as error:
+                return error
+            try:
+                page = opened(site, watched.dashboard, loaded.job.site)
+            except PenstockError as error:
+                site.stop()
                 return error
             if site.metrics_address is not None:
                 seen.stage(f"metrics are at {site.metrics_address}")
             try:
                 seen.stage("starting the queries")
                 queries = start(spark, loaded, site, schemas, directory)
-                seen.stage("running; Ctrl-C stops it")
+                where = "" if page is None else f", with a page at {page.address}"
+                seen.stage(f"running{where}; Ctrl-C stops it")
                 failures = _watched(queries, site, seconds, seen, interrupt)
             finally:
+                if page is not None:
+                    page.close()
                 site.stop()
             return _whole(site.report().to_dict(), list(queries)), failures
 

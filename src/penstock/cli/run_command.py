@@ -25,6 +25,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="where Prometheus finds the figures; ADDRESS:PORT to let other machines ask",
     )
+    parser.add_argument(
+        "--dashboard",
+        metavar="PORT",
+        nargs="?",
+        const="0",
+        help="where a browser finds a page about the job (a free port unless told); "
+        "ADDRESS:PORT to let other machines look. Changes need the token in PENSTOCK_TOKEN",
+    )
     add_log(parser)
 
 
@@ -32,5 +40,11 @@ def run(options: argparse.Namespace) -> int:
     """Runs the job file."""
     log_to_stderr(options.log)
     with installed("spark"):
+        from penstock.cli.run import WatchedFrom
         from penstock.cli.run import run as run_job
-    return run_job(options.job, options.seconds, options.report, options.metrics)
+    return run_job(
+        options.job,
+        options.seconds,
+        options.report,
+        WatchedFrom(options.metrics, options.dashboard),
+    )

@@ -34,16 +34,19 @@ def change_terms(
         refuse_submitter(file, caller)
         if caller not in operators_of(file):
             refuse_others(mine[0], caller)
-    return give_terms(site, change)
+    return give_terms(site, change.query, change)
 
 
-def give_terms(site: Site, change: TermsChange) -> TermsAnswer:
-    """Gives a query of a site the terms that a change names; the others stay."""
+def give_terms(site: Site, query: str, change: TermsChange) -> TermsAnswer:
+    """Gives a query of a site, which may call it otherwise, the terms that a change names.
+
+    The others stay as they are.
+    """
     said = change.model_dump(exclude_none=True, exclude={"query"})
     if said.get("ceiling") == 1.0:
         said["ceiling"] = NO_BOUND
-    terms = replace(site.settings.terms.get(change.query, QueryTerms()), **said)
-    site.set_terms(change.query, terms)
+    terms = replace(site.settings.terms.get(query, QueryTerms()), **said)
+    site.set_terms(query, terms)
     return TermsAnswer(
         query=change.query,
         weight=terms.weight,

@@ -1,6 +1,7 @@
 """``penstock bench``: measures on this machine, on real Spark, what gate and guard promise."""
 
 import argparse
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -19,9 +20,9 @@ DESCRIPTION = (
     "cold JVM, and only where named: field-start, field-neighbour, field-limits, field-kill, "
     "field-outage, field-fair, field-idle, field-watch, field-rivals, and field-five. On sites of "
     "their own: federation (figure 4 of THEMIS), federation-simulated (beside the simulator), "
-    "federation-latency (over one and two hops) and federation-kill."
+    "federation-latency (over one and two hops) and federation-kill. In a browser: dashboard."
 )
-FEDERATION = "federation"
+FEDERATION, DASHBOARD = "federation", "dashboard"
 LENGTH_SECONDS = 90.0
 EXAMPLE = "example: penstock bench latency burst --json results/"
 
@@ -39,10 +40,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the benchmarks that are named, or all of them."""
     field = [name for name in options.names if name.startswith(("field-", FEDERATION))]
-    others = [name for name in options.names if name not in field]
+    page = [name for name in options.names if name == DASHBOARD]
+    others = [name for name in options.names if name not in (*field, *page)]
     good = [_run_field(field, options)] if field else []
-    good += [_run_others(others, options)] if others or not field else []
+    good += [_run_dashboard(options)] if page else []
+    good += [_run_others(others, options)] if others or not field + page else []
     return 0 if all(good) else PROMISE_BROKEN_EXIT_CODE
+
+
+def _run_dashboard(options: argparse.Namespace) -> bool:
+    with installed("spark,experiments,federation"):
+        from penstock.lab.bench.suite import keep
+    try:
+        from penstock.lab.page_load import dashboard_bench
+    except ModuleNotFoundError as error:
+        raise PenstockError(f"{error}; install it with: pip install playwright") from None
+    seconds = dashboard_bench.USUAL_SECONDS if options.seconds is None else options.seconds
+    check_seconds(seconds, 60)
+    began = time.time()
+    return keep(DASHBOARD, dashboard_bench.run(seconds), began, options.json)
 
 
 def _run_others(names: list[str], options: argparse.Namespace) -> bool:

@@ -7,7 +7,7 @@ LOOPBACK = "127.0.0.1"
 unless the user says so."""
 
 
-def place(given: int | str) -> tuple[str, int]:
+def place(given: int | str, name: str = "metrics") -> tuple[str, int]:
     """Answers the host and the port; port 0 takes a free one.
 
     >>> place(9464), place("9464"), place("0.0.0.0:9464"), place("[::1]:0")
@@ -16,7 +16,7 @@ def place(given: int | str) -> tuple[str, int]:
     host, _, port = str(given).rpartition(":")
     if isinstance(given, bool) or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise PenstockError(
-            f"metrics must be a port, such as 9464, or an address and a port, such as "
+            f"{name} must be a port, such as 9464, or an address and a port, such as "
             f"'0.0.0.0:9464'; got {given!r}"
         )
     return host.strip("[]") or LOOPBACK, int(port)

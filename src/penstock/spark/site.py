@@ -33,6 +33,7 @@ from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.rehearsal import Rehearsal
 from penstock.spark.site_metrics import SiteMetrics
+from penstock.spark.site_page import opened
 from penstock.spark.site_report import SiteReport
 from penstock.spark.stream_state import Trigger
 from penstock.spark.watching import Watching
@@ -92,6 +93,10 @@ class Site:
         A port of this machine, or an address and a port such as ``"0.0.0.0:9464"``, at which
         Prometheus finds the figures of the report; or an object that hears of every batch, see
         ``penstock.metrics.site_meter.Meter``.
+    dashboard
+        A port of this machine, or an address and a port, at which a browser finds a page about the
+        site; port 0 takes a free one, see ``dashboard_address``. Changes from the page need the
+        token that the environment has as ``PENSTOCK_TOKEN``.
 
     Examples
     --------
@@ -123,6 +128,7 @@ class Site:
         rehearse: bool = True,
         controller: Callable[[Settings], Controller] = concept_controller,
         metrics: int | str | Meter | None = None,
+        dashboard: int | str | None = None,
     ) -> None:
         self.spark = spark
         self._engine = Engine(spark)
@@ -153,7 +159,9 @@ class Site:
         )
         try:
             self._metrics.serve(self.report, lambda: self.settings)
+            self._page = opened(self, dashboard)
         except PenstockError:
+            self._metrics.close()
             self._loop.close()
             raise
 
@@ -359,6 +367,8 @@ class Site:
         mine = [query for query in self.spark.streams.active if self._loop.gates_in(query)]
         for query in mine:
             query.stop()
+        if self._page is not None:
+            self._page.close()
         self._metrics.close()
         self._loop.close()
         self.guards.close()
@@ -395,6 +405,11 @@ class Site:
     def metrics_address(self) -> str | None:
         """Where Prometheus finds the figures of the report, until the site is stopped."""
         return self._metrics.address
+
+    @property
+    def dashboard_address(self) -> str | None:
+        """Where a browser finds the page about the site, until the site is stopped."""
+        return None if self._page is None else self._page.address
 
     @property
     def state(self) -> State:
