@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from penstock.lab.experiments import get
 from penstock.lab.las.figure_claims import judged
+from penstock.lab.las.phase_claims import judged as phases_judged
 from penstock.lab.las.theorem import drawn, expected
 
 
@@ -50,6 +52,26 @@ def test_sentences_on_a_figure_are_judged(las: tuple[float, float], follows: boo
     (large,) = (good for claim, good in claims.items() if "for large τ LAS" in claim)
     assert large == follows
     assert sum(claims.values()) == 3 + follows
+
+
+def test_sentences_on_the_phases_are_judged() -> None:
+    """As the paper has it, and as it came out here: LAS does not recover from phase F."""
+    tau = 64.0
+    steady = np.full(7, tau)
+    latency = {
+        "LAS": np.repeat(steady, 2),
+        "Full Knowledge": np.repeat(steady, 2),
+        "Straw-Man": np.array(
+            [60, 200, 210, 220, 200, 200, 900, 900, 50, 10, 900, 990, 950, 990.0]
+        ),
+    }
+    latency["LAS"][10] = 500.0
+    drops = np.repeat([0.01, 0.5, 0.01, 0.01, 0.0, 0.5, 0.01], 2)
+    dropped = dict.fromkeys(latency, drops)
+    assert all(phases_judged(latency, dropped, tau).values())
+    latency["LAS"][11] = 26_000.0
+    wrong = [claim for claim, good in phases_judged(latency, dropped, tau).items() if not good]
+    assert wrong == ["Figure 9, F: and comes close to it within the phase (26000 ms)"]
 
 
 def test_theorem_4_2_by_drawing() -> None:
