@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from penstock.federation.client import payload
 from penstock.federation.coordination import Coordination, Errand
 from penstock.federation.messages import FragmentOrder, FragmentStatus, Place
+from penstock.federation.refusals import RefusedError
+from penstock.federation.sequences import Numbering, Sequences
 from tests.federation.support import a_query
 
 ROME, OSLO, KYOTO = (
@@ -62,6 +66,37 @@ def test_numbers_grow_while_the_clock_is_set_back() -> None:
     coordination = Coordination("rome", INTERVAL)
     first, second = (coordination.updates({"a": 0.5}, now)["a"].seq for now in (100.0, 50.0))
     assert second > first
+
+
+@pytest.mark.parametrize("wrong", ["the sender", "the receiver", "both"])
+@pytest.mark.parametrize("by", [3600.0, -3600.0])
+def test_after_a_clock_was_an_hour_wrong_messages_come_through_at_once(
+    wrong: str, by: float
+) -> None:
+    """The next message after the clock is right again, and not an hour later."""
+    numbering, sequences = Numbering(), Sequences()
+    through = []
+    for second in range(100):
+        ahead = by if 20 <= second < 60 else 0.0
+        sender = 10_000.0 + second + (ahead if wrong != "the receiver" else 0.0)
+        receiver = 10_000.0 + second + (ahead if wrong != "the sender" else 0.0)
+        try:
+            with sequences.next("rome", numbering.next(sender), receiver):
+                through.append(second)
+        except RefusedError:
+            continue
+    assert through[:20] == list(range(20))
+    assert through[-39:] == list(range(61, 100))
+
+
+def test_a_clock_that_was_set_back_lets_no_old_message_in() -> None:
+    sequences = Sequences()
+    with sequences.next("rome", 13_600_000, 13_600.0):
+        pass
+    with pytest.raises(RefusedError), sequences.next("rome", 9_000_000, 10_000.0):
+        pass
+    with sequences.next("rome", 10_000_000, 10_000.0):
+        pass
 
 
 def test_a_site_that_is_still_being_told_is_left_out() -> None:

@@ -206,3 +206,19 @@ def test_sites_of_a_query_are_those_that_run_something_of_it_and_are_heard_of() 
     assert oracle.sites_of("load", 100.0) == ["rome"]
     assert oracle.address_of("rome", 100.0) == "http://rome.example:7100"
     assert oracle.address_of("oslo", 100.0) is None
+
+
+def test_a_clock_that_is_set_back_hides_nobody_who_is_dead() -> None:
+    oracle = Oracle()
+    oracle.hear(a_beat("rome"), 10_000.0)
+    oracle.hear(a_beat("oslo"), 10_000.0)
+    assert oracle.find_silent(6_400.0) == []
+    oracle.hear(a_beat("oslo"), 6_406.5)
+    assert [site.site for site in oracle.sites(6_407.0) if site.silent] == ["rome"]
+
+
+def test_a_clock_that_is_set_forward_makes_sites_silent_until_they_speak() -> None:
+    oracle = Oracle()
+    oracle.hear(a_beat("rome"), 10_000.0)
+    assert [event.kind for event in oracle.find_silent(13_600.0)] == ["site-silent"]
+    assert [event.kind for event in oracle.hear(a_beat("rome"), 13_600.5)] == ["site-back"]

@@ -77,6 +77,22 @@ class Account:
             since=np.concatenate((self.since, np.full(len(strata), number))),
         )
 
+    def as_of(self, now: float) -> "Account":
+        """Answers the same account for a clock that may have been set back by more than an STW.
+
+        Its slots then get the numbers of the new time: what was booked stays, and ages on from now.
+        Otherwise it would wait, unchanged, until the clock is where it was.
+        """
+        number = int(now // self.interval) - 1  # of the newest slot; the one after it is empty
+        if not self.ring.shape[0] or number >= self.slot - self.slots:
+            return self
+        back = self.slot - number
+        places = [(number - i + back) % self.slots for i in range(self.slots)]
+        ring = np.empty_like(self.ring)
+        ring[[(number - i) % self.slots for i in range(self.slots)]] = self.ring[places]
+        began = {query: slot - back for query, slot in self.began.items()}
+        return replace(self, slot=number, ring=ring, since=self.since - back, began=began)
+
     def slide(self, now: float) -> "Account":
         """Answers the account with everything forgotten that is older than an STW."""
         number = int(now // self.interval)

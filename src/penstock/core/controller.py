@@ -88,7 +88,7 @@ class Controller:
 
     def _observe(self, state: State, report: Report) -> State:
         """Answers the state with all that a report says of batches, streams and sources."""
-        account, streams = self._account(state), dict(state.streams)
+        account, streams = self._account(state).as_of(report.now), dict(state.streams)
         windows = self._windows(state)
         for batch in report.finished:
             stream = streams.get(batch.stream) or self._new_stream()

@@ -36,6 +36,8 @@ OVERDUE_AFTER_INTERVALS = 1.5
 """So soon is it said that a site was not heard of, within two intervals of its end."""
 FORGOTTEN_AFTER_SECONDS = 86_400.0
 """Of silence; then a site is not listed any more."""
+CLOCK_SET_BACK_SECONDS = 60.0
+"""A heartbeat from so far ahead of now was heard before the clock was set back."""
 MOST_SITES = 1000
 
 
@@ -156,6 +158,8 @@ class Oracle:
     def _find_silent(self, now: float) -> list[Event]:
         found: list[Event] = []
         for name, site in list(self._sites.items()):
+            if site.heard > now + CLOCK_SET_BACK_SECONDS:
+                site.heard = now  # else nobody would fall silent until the clock is where it was
             if not site.silent and now > site.silent_from():
                 site.silent = True
                 found.append(_event("site-silent", site.silent_from(), name, "is silent"))

@@ -27,10 +27,13 @@ class Sequences:
     @contextmanager
     def next(self, name: str, number: int, now: float) -> Iterator[None]:
         """Takes a number, if what is done inside of the ``with`` block succeeds."""
-        if number > (now + FARTHEST_AHEAD_SECONDS) * 1000:
+        most = (now + FARTHEST_AHEAD_SECONDS) * 1000
+        if number > most:
             raise RefusedError(Reason.BAD_MESSAGE, "'seq' is more than a minute ahead, in ms")
         with self._lock:
             before = self._last.get(name, -1)
+            if before > most:  # this clock was ahead, and has been set back
+                before = int((now - FARTHEST_AHEAD_SECONDS) * 1000)
             if number <= before:
                 raise RefusedError(
                     Reason.OLD_SEQUENCE, f"'seq' must be above {before}; got {number}"
@@ -52,5 +55,7 @@ class Numbering:
     def next(self, now: float) -> int:
         """Answers a number above all before; ``now`` is the time in seconds."""
         with self._lock:
+            if self._last > (now + FARTHEST_AHEAD_SECONDS) * 1000:
+                self._last = -1  # the clock was ahead, and nobody takes such numbers any more
             self._last = max(self._last + 1, int(now * 1000))
             return self._last

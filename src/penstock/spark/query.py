@@ -241,7 +241,7 @@ class SparkQuery:
         """The batch that is about to run; None if another gate of the query has asked before."""
         if batch == self.planned:
             return None
-        now = time.time()
+        now = time.monotonic()  # a clock that is set right must not look like a pause
         waited = interval if self.planned_at is None else now - self.planned_at
         self.planned, self.planned_at = batch, now
         self.counted = not self._mix or _looks(self.batches)

@@ -33,8 +33,8 @@ class SicAccounts:
         """Books a batch at a time."""
         gate = self._gate or Account(settings.interval, settings.stw_seconds)
         result = self._result or gate
-        self._gate = gate.record(now, _by_source(Tally.of(gated)))
-        self._result = result.record(now, _by_source(reached))
+        self._gate = gate.as_of(now).record(now, _by_source(Tally.of(gated)))
+        self._result = result.as_of(now).record(now, _by_source(reached))
         self._heard_of |= set(self._gate.began)
 
     def at_gates(self, now: float, declared: Declared) -> dict[str, float]:
@@ -47,7 +47,7 @@ class SicAccounts:
 
     def _sic_of(self, account: Account, now: float, declared: Declared) -> dict[str, float]:
         """Returns what this site gives each query; what other sites gave only passes here."""
-        return account.slide(now).sic(self._elsewhere.own_shares(account), declared)
+        return account.as_of(now).slide(now).sic(self._elsewhere.own_shares(account), declared)
 
     def silent(self, streams: Iterable[SparkQuery]) -> dict[str, float]:
         """Returns 0 for each query that could have lost all of its sources.
