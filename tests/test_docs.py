@@ -87,6 +87,12 @@ def test_every_law_is_held_by_tests_that_exist_and_name_it(law: int) -> None:
     assert naming, f"no test that docs/laws.md lists under law {law} names it"
 
 
+def test_what_happens_on_faults_is_held_by_tests_that_exist() -> None:
+    named = TEST.findall((ROOT / "docs" / "operations.md").read_text())
+    assert len(named) > 10
+    assert [f"{file}::{name}" for file, name in named if name not in functions(file)] == []
+
+
 def test_only_laws_that_exist_are_cited() -> None:
     wrong = {
         f"{path.relative_to(ROOT)}: law {number}"

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core.state import State
 from penstock.spark.record.ledger import Entry, Ledger
+from penstock.spark.record.saved_state import SavedState
 
 
 def entry(batch: int, *, job: str = "fares", gate: str = "gate-0", query: str = "id") -> Entry:
@@ -149,3 +151,33 @@ def test_what_a_full_disk_keeps_back_is_written_later(tmp_path: Path) -> None:
     ledger.note("job", "id", 1, 0, {"arrived": 3, "admitted": 3, "version": 2})
     assert list(Ledger(path)) == list(ledger)
     assert Ledger(path).total() == (12, 7, 5)
+
+
+def test_a_disk_without_room_keeps_lines_back_and_loses_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``/dev/full`` answers every write as a full disk does."""
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path)
+    path.symlink_to("/dev/full")
+    ledger.open("fares", "id", 0)
+    for batch in range(3):
+        ledger.record(entry(batch))
+    assert "No space left on device" in caplog.text
+    assert ledger.balanced
+    path.unlink()
+    ledger.record(entry(3))
+    assert list(Ledger(path)) == list(ledger)
+    assert Ledger(path).balanced
+
+
+def test_a_disk_without_room_keeps_no_state_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = SavedState(tmp_path)
+    (tmp_path / "state.pickle.new").symlink_to("/dev/full")
+    saved.remember_soon("state", State())
+    saved.close()
+    assert "state cannot be saved" in caplog.text
+    assert "No space left on device" in caplog.text
+    assert saved.recall("state", State) is None
