@@ -39,10 +39,14 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
 def wait_until(true: Callable[[], object], seconds: float = 120, what: str = "it") -> None:
-    deadline = time.monotonic() + seconds
+    """Asks again and again; less often where asking is work itself, as a query of Spark is."""
+    began = time.monotonic()
+    deadline = began + seconds
     while not true():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.02)
+        asked = time.monotonic()
+        assert asked < deadline, f"waited {seconds} s for {what}"
+        time.sleep(min(max(0.02, 3 * (asked - began)), 1.0))
+        began = time.monotonic()
 
 
 def assert_gone(mark: str) -> None:
