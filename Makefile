@@ -1,4 +1,4 @@
-.PHONY: help setup quick test oldest lint package demo lock clean
+.PHONY: help setup quick test oldest lint package docs demo lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -26,6 +26,9 @@ oldest:  ## the Spark tests on the oldest Spark that is supported
 package: setup  ## the wheel and the source distribution, tried in a clean environment
 	scripts/package.sh
 
+docs:  ## the documentation site in build/site; a link that leads nowhere stops it
+	scripts/docs.sh
+
 demo: setup  ## an overloaded stream without and with Penstock, in under three minutes
 	.venv/bin/penstock demo
 
@@ -33,4 +36,4 @@ lock: setup  ## resolve the dependencies again
 	scripts/lock.sh
 
 clean:  ## forget the environment and every cache
-	rm -rf .venv .venv-oldest dist .mypy_cache .ruff_cache .pytest_cache .hypothesis artifacts
+	rm -rf .venv .venv-oldest .venv-docs dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis artifacts

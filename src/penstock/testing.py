@@ -93,8 +93,8 @@ class ScriptedGate:
     After the last plan of the script, that one stays in force.
 
     >>> gate = ScriptedGate([plan_of({}, default=1.0), plan_of({}, default=0.0)])
-    >>> [gate.batch({Stratum("q", "s"): 10}, seconds=0.5).admitted for _ in range(3)]
-    [10, 0, 0]
+    >>> tuple(gate.batch({Stratum("q", "s"): 10}, seconds=0.5).admitted for _ in range(3))
+    (10, 0, 0)
     """
 
     plans: Sequence[Plan]
