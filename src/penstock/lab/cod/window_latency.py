@@ -24,7 +24,7 @@ REPETITIONS = 5
 SHEDDING_WAYS = ("none", "uniform", "concept")
 SHARDS = (1, 2, 4)
 """Processes between which the groups of a window are divided."""
-LONGEST_WAIT_SECONDS = 120.0
+LONGEST_WAIT_SECONDS = 300.0
 """How long a shard waits for the others before a window."""
 
 
