@@ -177,8 +177,10 @@ def test_work_costs_what_is_worked_out_by_hand() -> None:
     costs = [sources + 40 + 1 / 3 + 70, sources + 40 + 1 / 3 + 70]
     costs[root] = sources + 40 + 4 / 3 + 70
     assert (outcome.utilisation * 2000).tolist() == pytest.approx(costs, rel=0.02)
-    room = Problem.of(outcome.deployment, 150.0).room
-    assert (2000 - room + sources).tolist() == pytest.approx(costs)
+    problem = Problem.of(outcome.deployment, 150.0)
+    assert (2000 - problem.room + sources).tolist() == pytest.approx(costs)
+    assert problem.load.sum(axis=1).tolist() == pytest.approx([sources, sources])
+    assert problem.tuples.tolist() == [300.0, 300.0]
     alike = run(scenario.changed(costs={"by_kind": False}))
     assert (alike.utilisation * 2000).tolist() == pytest.approx([301, 301], rel=0.02)
 

@@ -49,6 +49,17 @@ def test_every_group_gets_its_quota() -> None:
     ).tolist() == [False]
 
 
+def test_proportional_quotas_keep_the_budget_and_every_group() -> None:
+    """Fifty groups of one tuple and one of a thousand: a tenth is 105 tuples, 50 of them alone."""
+    keys = np.array([f"alone-{n}" for n in range(50)] + ["many"] * 1000)
+    buffer = Buffer(60, 60).add(np.zeros(keys.size), keys, {"x": keys}, (0,))
+    kept, counts = np.unique(
+        buffer.take(60, shedder("concept", 0.1, "proportional")).columns["x"], return_counts=True
+    )
+    assert kept.size == 51
+    assert dict(zip(kept.tolist(), counts.tolist(), strict=True))["many"] == 55
+
+
 def test_spread_decides_how_many_tuples_a_mean_takes() -> None:
     """Against the textbook's sizes from the whole window, though tuples come in parts and panes."""
     rng = np.random.default_rng(1)
