@@ -66,7 +66,7 @@ export class TimeChart {
     this.plot = new uPlot({
       width,
       height: this.height,
-      padding: [10, 8, 0, 0],
+      padding: [12, 8, 0, 0],
       cursor: { y: false, drag: { x: false, y: false } },
       legend: { show: false },
       hooks: { setCursor: [(plot) => this.legend(plot.cursor.idx)] },

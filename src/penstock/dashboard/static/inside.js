@@ -38,9 +38,9 @@ export class Inside {
       const why = h("ol", { class: "why" });
       const body = h("tbody");
       const more = h("p", { class: "nothing" });
-      const table = h("table", { "aria-label": `Strata of ${gate.stream}` },
+      const table = h("table", {},
         h("thead", {}, h("tr", {}, ["Stratum", "Arrived", "Admitted", "Shed", "Worth of a tuple", "Plan admits"].map((title, n) => h("th", { scope: "col", class: n > 0 ? "number" : "" }, title)))), body);
-      const element = h("details", { class: "gate", open }, summary, h("h4", {}, "Why"), why, h("h4", {}, "Strata, over the last STW"), h("div", { class: "scroll" }, table), more);
+      const element = h("details", { class: "gate", open }, summary, h("h4", {}, "Why"), why, h("h4", {}, "Strata, over the last STW"), h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Strata of ${gate.stream}` }, table), more);
       return { element, said: summary.lastChild, why, body, more };
     });
     setText(entry.said, `admits ${text.percent(admits(gate))}`);

@@ -7,6 +7,8 @@ import * as text from "./text.js";
 const WIDTH = 460;
 const HEIGHT = 300;
 const BOX = { wide: 126, tall: 46 };
+const DOT = { wide: 14, tall: 14 };
+const MOST_BOXES = 8; // beyond them sites are dots, with their names around
 
 /** Sums up what flows between sites: a link for each pair, with its rows a second and its queries. */
 export function linksBetween(sites) {
@@ -31,15 +33,15 @@ export function linksBetween(sites) {
 
 /** Places sites evenly on an ellipse, the first at its top. */
 function places(sites) {
-  const many = sites.length > 8;
-  const [across, down] = [(WIDTH - (many ? 64 : BOX.wide)) / 2 - 4, (HEIGHT - (many ? 28 : BOX.tall)) / 2 - 4];
+  const many = sites.length > MOST_BOXES;
+  const [across, down] = many ? [WIDTH / 2 - 76, HEIGHT / 2 - 26] : [(WIDTH - BOX.wide) / 2 - 4, (HEIGHT - BOX.tall) / 2 - 4];
   const alone = sites.length === 1 ? 0 : 1;
   const found = sites.map((_, n) => {
     const angle = -Math.PI / 2 + (2 * Math.PI * n) / sites.length;
-    return { x: WIDTH / 2 + alone * across * Math.cos(angle), y: HEIGHT / 2 + alone * down * Math.sin(angle) };
+    return { angle, x: WIDTH / 2 + alone * across * Math.cos(angle), y: HEIGHT / 2 + alone * down * Math.sin(angle) };
   });
   const lowest = Math.max(...found.map((place) => place.y));
-  return { at: new Map(sites.map((site, n) => [site.site, found[n]])), tall: lowest + (many ? 22 : BOX.tall) };
+  return { at: new Map(sites.map((site, n) => [site.site, found[n]])), tall: lowest + (many ? 26 : BOX.tall) };
 }
 
 /** An arc from one box towards another, which ends at the edge of that one. */
@@ -73,23 +75,23 @@ export class FlowMap {
       return;
     }
     const { at, tall } = places(sites);
-    const small = sites.length > 8;
-    const box = small ? { wide: 64, tall: 28 } : BOX;
+    const small = sites.length > MOST_BOXES;
+    const box = small ? DOT : BOX;
     const most = Math.max(...links.map((link) => link.rows), 1e-9);
-    const arrows = links.map((link) => this.link(link, arc(at.get(link.from), at.get(link.to), box), most));
+    const arrows = links.map((link) => this.link(link, arc(at.get(link.from), at.get(link.to), box), most, small ? 1.5 : 3));
     const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${tall.toFixed(0)}`, role: "group", "aria-label": "Sites and the links between them" },
       svg("defs", {}, svg("marker", { id: "head", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8Z" }))),
       arrows.map(([path]) => path),
-      sites.map((site) => this.site(site, at.get(site.site), box, small)),
+      sites.map((site) => this.site(site, at.get(site.site), small)),
       small ? [] : arrows.map(([, label]) => label));
     const list = h("ul", { class: "unseen" }, links.map((link) => h("li", {}, `${link.from} sends ${text.count(link.rows)} rows a second to ${link.to}, for ${[...link.queries].join(", ")}`)));
     this.place.replaceChildren(picture, links.length === 0 ? h("p", { class: "nothing" }, "No fragments at two sites are connected.") : list);
   }
 
-  link(link, { path, label }, most) {
+  link(link, { path, label }, most, widest) {
     const said = `${link.from} → ${link.to}: ${text.count(link.rows)} rows/s for ${[...link.queries].join(", ")}`;
     const drawn = svg("path", { class: "flow", d: path, "marker-end": "url(#head)" }, svg("title", {}, said));
-    drawn.style.strokeWidth = `${(1 + 3 * Math.sqrt(link.rows / most)).toFixed(1)}px`;
+    drawn.style.strokeWidth = `${(1 + widest * Math.sqrt(link.rows / most)).toFixed(1)}px`;
     const words = text.count(link.rows);
     const wide = 10 + 6.2 * words.length;
     const tag = svg("g", { class: "tag" },
@@ -99,15 +101,37 @@ export class FlowMap {
     return [drawn, tag];
   }
 
-  site(site, { x, y }, box, small) {
+  site(site, { x, y, angle }, small) {
     const { state, said } = siteStanding(site);
     const fragments = text.plural(site.fragments.length, "fragment");
     const open = () => this.open(site.site);
     const pressed = (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(); } };
     return svg("g", { class: "node", "data-state": state, tabindex: 0, role: "button", "aria-label": `${site.site}: ${said}, ${fragments}`, click: open, keydown: pressed },
-      svg("rect", { x: x - box.wide / 2, y: y - box.tall / 2, width: box.wide, height: box.tall, rx: 8 }),
-      svg("circle", { cx: x - box.wide / 2 + 13, cy: y - (small ? 0 : 7), r: 4 }),
-      svg("text", { class: "what", x: x - box.wide / 2 + 23, y: y + (small ? 4 : -3) }, site.site.slice(0, small ? 6 : 11)),
-      small ? [] : [svg("text", { class: "more", x: x - box.wide / 2 + 9, y: y + 14 }, text.plural(site.fragments.length, "fragment"))]);
+      svg("title", {}, `${site.site}: ${said}, ${fragments}`),
+      small ? dot(site.site, x, y, angle) : boxed(site.site, fragments, x, y));
   }
+}
+
+const shortened = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
+
+function boxed(name, fragments, x, y) {
+  const left = x - BOX.wide / 2;
+  return [
+    svg("rect", { x: left, y: y - BOX.tall / 2, width: BOX.wide, height: BOX.tall, rx: 8 }),
+    svg("circle", { cx: left + 13, cy: y - 7, r: 4 }),
+    svg("text", { class: "what", x: left + 23, y: y - 3 }, shortened(name, 13)),
+    svg("text", { class: "more", x: left + 9, y: y + 14 }, fragments),
+  ];
+}
+
+/** A dot with its name outside of the ring. */
+function dot(name, x, y, angle) {
+  const [across, down] = [Math.cos(angle), Math.sin(angle)];
+  const side = Math.abs(across) < 0.2 ? "middle" : across > 0 ? "start" : "end";
+  const height = side === "middle" ? y + (down > 0 ? 21 : -12) : y + 4 + 6 * down;
+  return [
+    svg("rect", { x: x - DOT.wide / 2, y: y - DOT.tall / 2, width: DOT.wide, height: DOT.tall, rx: 7 }),
+    svg("circle", { cx: x, cy: y, r: 4 }),
+    svg("text", { class: "more", x: x + (side === "middle" ? 0 : 12 * Math.sign(across)), y: height, "text-anchor": side }, shortened(name, 11)),
+  ];
 }

@@ -61,6 +61,8 @@ export class Panel {
   }
 }
 
+const LONG = new Set(["Refused", "Address"]);
+
 /** Figures with their names, of which only those that differ are written. */
 class Figures {
   constructor() {
@@ -72,7 +74,7 @@ class Figures {
     for (const [title, value] of pairs) {
       if (!this.cells.has(title)) {
         const cell = h("dd");
-        this.element.append(h("div", {}, h("dt", {}, title), cell));
+        this.element.append(h("div", { class: LONG.has(title) ? "long" : "" }, h("dt", {}, title), cell));
         this.cells.set(title, cell);
       }
       setText(this.cells.get(title), value);
@@ -96,7 +98,7 @@ class QueryView {
       h("h3", {}, "SIC over time"), place,
       h("h3", {}, "Change its terms"), this.terms.element,
       h("div", { class: "federation" }, h("h3", {}, "Its fragments"),
-        h("div", { class: "scroll" }, h("table", { "aria-label": "Fragments" },
+        h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Fragments" }, h("table", {},
           h("thead", {}, h("tr", {}, ["Fragment", "Site", "Arrives/s", "Shed", "Sends/s", "Sends to"].map((title, n) => h("th", { scope: "col", class: n > 1 && n < 5 ? "number" : "" }, title)))),
           this.fragments))));
     this.chart = new TimeChart(place, {

@@ -41,8 +41,9 @@ class LiveTable {
     for (const [key, figure] of figures) {
       const row = this.rows.get(key) ?? this.add(key);
       row.wanted = wanted(figure);
-      if (row.figure === figure && !row.timed) continue;
+      if (row.figure === figure) continue;
       row.figure = figure;
+      setAttribute(row.element, "data-old", figure.silent ? "" : null);
       this.columns.forEach((column, n) => column.write(row.cells[n], figure, row));
     }
     setText(this.nothing, this.body.childElementCount === 0 && figures.size === 0 ? nothing : "");
@@ -50,7 +51,7 @@ class LiveTable {
   }
 
   add(key) {
-    const row = { key, timed: false };
+    const row = { key };
     row.cells = this.columns.map((column) => column.cell(() => this.open(key)));
     row.element = h("tr", {}, this.columns.map((column, n) =>
       h(n === 0 ? "th" : "td", { class: column.kind ?? "", scope: n === 0 ? "row" : null }, row.cells[n])));
@@ -105,6 +106,7 @@ function meter(title, read, write, more = {}) {
     title,
     kind: `number ${more.kind ?? ""}`,
     downwards: more.downwards ?? true,
+    help: more.help,
     by: (figure) => or(read(figure), LAST),
     cell: () => h("span", { class: `meter ${more.tone ?? ""}` }, h("i"), h("b")),
     write: (cell, figure) => {
@@ -113,7 +115,6 @@ function meter(title, read, write, more = {}) {
       if (cell.firstChild.style.width !== width) cell.firstChild.style.width = width;
       setText(cell.lastChild, write(value));
     },
-    help: more.help,
   };
 }
 
@@ -142,7 +143,7 @@ export const shedNow = (site) => {
 };
 
 function standing(query) {
-  if (query.silent) return { state: "bad", said: `its site ${query.site} is silent` };
+  if (query.silent) return { state: "bad", said: "silent" };
   const now = sicNow(query);
   if (now === null) return { state: "unknown", said: "no result yet" };
   if (query.floor > 0 && now < query.floor) return { state: "bad", said: "below its floor" };
