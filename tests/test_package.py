@@ -20,7 +20,9 @@ import yaml
 from penstock.doctor.versions import requirements
 
 ROOT = Path(__file__).parent.parent
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DOCUMENT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT: dict[str, Any] = DOCUMENT["project"]
+DEVELOPERS: list[str] = DOCUMENT["dependency-groups"]["dev"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 EVERYTHING = [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
 NOT_IMPORTED = {
@@ -36,6 +38,8 @@ BROUGHT_BY = {
     "py4j": "pyspark",
 }
 """What is imported, and comes with something that is asked for."""
+OF_DEVELOPERS = {"playwright": "page_browser"}
+"""What only a benchmark of the laboratory imports, and in which module: developers have it."""
 LIBRARIES = packages_distributions()
 
 
@@ -72,7 +76,15 @@ def test_nothing_is_asked_for_that_nobody_uses(used: dict[str, set[str]]) -> Non
 
 def test_nothing_is_used_that_nobody_asks_for(used: dict[str, set[str]]) -> None:
     asked = distributions(EVERYTHING)
-    missing = {name: sorted(where) for name, where in used.items() if name not in asked}
+    for name, module in OF_DEVELOPERS.items():
+        assert used[name] == {module}, f"{name} is for the laboratory alone"
+        assert name in DEVELOPERS
+        assert list((ROOT / "src" / "penstock" / "lab").rglob(f"{module}.py"))
+    missing = {
+        name: sorted(where)
+        for name, where in used.items()
+        if name not in asked | OF_DEVELOPERS.keys()
+    }
     assert missing == {}
 
 
