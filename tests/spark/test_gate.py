@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -117,6 +117,36 @@ def test_a_gate_of_one_stratum_switches_between_open_and_shut(
         assert sum(row["b"] == number for row in rows) == kept
     weights = {row["b"]: row[WEIGHT] for row in rows}
     assert weights == pytest.approx({0: 1.0, 1: 5.0, 2: 1.0, 3: 1 / 0.7})
+
+
+def _compiled(
+    spark: SparkSession, folder: Path, strata: list[str], *, constant: bool = False
+) -> int:
+    """How often Spark compiles code while a plan changes seven times, from the third one on."""
+    metrics = cast(Any, spark)._jvm.org.apache.spark.metrics.source.CodegenMetrics
+    counted: list[int] = []
+
+    def chosen(tick: int) -> tuple[Plan, bool]:
+        counted.append(metrics.METRIC_COMPILATION_TIME().getCount())
+        return plan(tick, {A: 1 / (tick + 2)}, default=1 / (tick + 3)), False
+
+    stream = file_stream(spark, write_batches(folder, [{"k": ["a", "b"] * 100}] * 7))
+    rig = Rig(spark, stream, chosen, strata=strata)
+    first = sf.get(rig.gate.wire.thresholds, sf.lit(1))
+    rig.run(frame=rig.frame.withColumn("first", first) if constant else None)
+    return counted[-1] - counted[2]
+
+
+@pytest.mark.parametrize("strata", [[], ["k"]], ids=["one stratum", "several"])
+def test_a_new_plan_compiles_nothing(
+    spark: SparkSession, tmp_path: Path, strata: list[str]
+) -> None:
+    """A rate that is a constant in the generated code would be compiled anew in every batch."""
+    assert _compiled(spark, tmp_path / "in", strata) == 0
+
+
+def test_sabotage_by_a_constant_in_the_code_is_caught(spark: SparkSession, tmp_path: Path) -> None:
+    assert _compiled(spark, tmp_path / "in", [], constant=True) >= 4
 
 
 def test_a_batch_that_is_run_again_is_decided_alike(spark: SparkSession, tmp_path: Path) -> None:

@@ -171,17 +171,12 @@ class Engine:
 
         Private: Spark tells offsets in public only when the batch has run, and nothing of files.
         """
-        engine = self._execution(query)
-        progress = engine.committedOffsets(), engine.availableOffsets(), engine.latestOffsets()
-        listed = engine.sources()
-        found: list[tuple[Any, SourceState]] = []
-        for i in range(listed.size()):
-            source = listed.apply(i)
-            if not any(source.equals(other) for other, _ in found):
-                before, after, latest = (_offset_of(source, told) for told in progress)
-                files = _files_read(source, before)
-                found.append((source, SourceState(before, after, latest, files)))
-        return [state for _, state in found]
+        return self.source_reader(query).read()
+
+    @asks("the offsets of a batch that is about to run")
+    def source_reader(self, query: StreamingQuery) -> "SourceReader":
+        """What answers `sources` for this run, again and again."""
+        return SourceReader(self._execution(query))
 
     @asks("how much a query may read in a batch")
     def read_limits(self, thing: DataFrame | StreamingQuery) -> list[ReadLimit | None]:
@@ -350,21 +345,53 @@ def _field(thing: Any, name: str) -> Any:
     return field.get(thing)
 
 
+class SourceReader:
+    """Reads how far the sources of one run are, while Spark waits with a batch.
+
+    Each question to the JVM takes a part of a millisecond, more where the machine is busy. So a run
+    is asked only once for what stays as it is.
+    """
+
+    def __init__(self, execution: Any) -> None:
+        self._execution = execution
+        self._sources: list[tuple[Any, bool]] = []
+        """Each once, and whether it reads files: a stream that is read twice is listed twice."""
+
+    @asks("the offsets of a batch that is about to run")
+    def read(self) -> list[SourceState]:
+        """Returns the state of each source, in the order in which the checkpoint has them."""
+        engine = self._execution
+        told = engine.committedOffsets(), engine.availableOffsets(), engine.latestOffsets()
+        if not self._sources:
+            self._sources = _told_apart(engine.sources())
+        states = []
+        for source, of_files in self._sources:
+            before, after, latest = (_offset_of(source, progress) for progress in told)
+            files = _files_read(source, before) if of_files else None
+            states.append(SourceState(before, after, latest, files))
+        return states
+
+
+def _told_apart(listed: Any) -> list[tuple[Any, bool]]:
+    found: list[tuple[Any, bool]] = []
+    for i in range(listed.size()):
+        source = listed.apply(i)
+        if not any(source.equals(other) for other, _ in found):
+            found.append((source, source.getClass().getSimpleName() == "FileStreamSource"))
+    return found
+
+
 def _offset_of(source: Any, progress: Any) -> Any:
-    """A source's offset in Spark's StreamProgress, read as JSON."""
-    found = progress.get(source)
-    if not found.isDefined():
-        return None
+    """A source's offset in Spark's StreamProgress, read as JSON: an offset is written as that."""
+    told = str(progress.get(source).toString())
     try:
-        return json.loads(found.get().json())
+        return json.loads(told.removeprefix("Some(").removesuffix(")"))
     except ValueError:
-        return None
+        return None  # also where it is "None"
 
 
-def _files_read(source: Any, before: Any) -> FilesRead | None:
-    """What a source of files has read, and which it has listed; None for other sources."""
-    if source.getClass().getSimpleName() != "FileStreamSource":
-        return None
+def _files_read(source: Any, before: Any) -> FilesRead:
+    """What a source of files has read, and which it has listed."""
     unread = _field(source, "unreadFiles")
     return FilesRead(
         seen=int(source.seenFiles().size()),

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.core.types import Batch, Count, Stratum, Upcoming
 from penstock.errors import PenstockError
 from penstock.spark.backlog import Backlog, BatchReading, HeldBack, Lag, told_by
-from penstock.spark.engine import Engine
+from penstock.spark.engine import Engine, SourceReader
 from penstock.spark.fan_out import ResultNames
 from penstock.spark.gate.arrival_metrics import RANKS
 from penstock.spark.gate.codec import GateReport
@@ -117,7 +117,12 @@ class SparkQuery:
     """What it loses behind its gates."""
     whole_rows: WholeRows = field(default_factory=WholeRows)
     """Which rows of its result may say that nothing of them was shed."""
+    id: str = field(init=False)
+    """Spark's id, which the checkpoint keeps over restarts."""
+    run: str = field(init=False)
+    """Spark's id of this start of the query."""
     _backlog: Backlog | None = None
+    _sources_of_run: SourceReader | None = None
     _lags: dict[int, Lag] = field(default_factory=dict)
     """By batch, of those that were planned and are not told yet."""
     _rows_per_step: deque[float] = field(default_factory=lambda: deque(maxlen=3))
@@ -126,15 +131,8 @@ class SparkQuery:
     _last_start: float | None = None
     _offsets_unknown: bool = False
 
-    @property
-    def id(self) -> str:
-        """Spark's id, which the checkpoint keeps over restarts."""
-        return str(self.query.id)
-
-    @property
-    def run(self) -> str:
-        """Spark's id of this start of the query."""
-        return str(self.query.runId)
+    def __post_init__(self) -> None:
+        self.id, self.run = str(self.query.id), str(self.query.runId)
 
     @property
     def runs(self) -> bool:
@@ -262,7 +260,8 @@ class SparkQuery:
         if self._offsets_unknown:
             return []
         try:
-            sources = self.engine.sources(self.query)
+            self._sources_of_run = self._sources_of_run or self.engine.source_reader(self.query)
+            sources = self._sources_of_run.read()
             if self._backlog is None:
                 limits = self.engine.read_limits(self.query)
                 told_apart = len(limits) == len(sources)

@@ -92,11 +92,10 @@ class Gate:
         return self._idle | sf.col("_admitted")
 
     def _only(self, stream: DataFrame) -> DataFrame:
-        return stream.select(
-            "*",
-            sf.lit(ONLY_PLACE).alias("_place"),
-            sf.get(self.wire.thresholds, sf.lit(ONLY_PLACE)).alias("_threshold"),
-        )
+        """Adds place and threshold; at a constant place it would be a constant, see `nowhere`."""
+        place = sf.lit(ONLY_PLACE) + nowhere()
+        threshold = sf.get(self.wire.thresholds, place)
+        return stream.select("*", place.alias("_place"), threshold.alias("_threshold"))
 
     def look_up(self, stream: DataFrame) -> DataFrame:
         """Adds each tuple's place in the table, and the threshold there.
