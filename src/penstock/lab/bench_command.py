@@ -51,7 +51,10 @@ def run(options: argparse.Namespace) -> int:
 def _run_dashboard(options: argparse.Namespace) -> bool:
     with installed("spark,experiments,federation"):
         from penstock.lab.bench.suite import keep
+    try:
         from penstock.lab.page_load import dashboard_bench
+    except ModuleNotFoundError as error:
+        raise PenstockError(f"{error}; install it with: pip install playwright") from None
     seconds = dashboard_bench.USUAL_SECONDS if options.seconds is None else options.seconds
     check_seconds(seconds, 60)
     began = time.time()
