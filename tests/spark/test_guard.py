@@ -370,7 +370,7 @@ def test_a_first_call_that_takes_long_costs_no_later_batch(
 ) -> None:
     """A model is loaded when it is first needed. That is no overload once it is over."""
     stream = _stream(spark, tmp_path, 6, 20).coalesce(1)
-    guarded = site.guard(stream, lazily, key="kind", wait="500ms", inputs=["n"])
+    guarded = site.guard(stream, lazily, key="kind", wait="1s", inputs=["n"])
     rows = _all(spark, guarded, "guard_lazy")
     batches = {row["n"] // 20 for row in rows}
     kept = [sum(row["n"] // 20 == batch for row in rows) for batch in sorted(batches)]
