@@ -10,7 +10,7 @@ from penstock.core.account import Account
 from penstock.core.controller import Controller
 from penstock.core.settings import Settings
 from penstock.core.state import State
-from penstock.core.types import Count, Plan, Report, Stratum
+from penstock.core.types import Batch, CoordinatorNews, Count, Plan, Report, Stratum
 from penstock.policy import get
 from penstock.testing import Cost, Plant
 
@@ -67,6 +67,20 @@ def test_what_was_booked_before_a_clock_was_set_back_still_counts() -> None:
         expected = (50 * (10 - second) + 100 * second) / 1000
         assert account.sic() == {"rich": pytest.approx(expected, abs=0.051)}
     assert account.sic() == {"rich": 1.0}
+
+
+def test_what_a_site_notes_of_itself_does_not_pile_up_behind_a_clock_set_back() -> None:
+    """News of coordinators is compared with it, as it was at the time that the news speaks of."""
+    controller, state = Controller(SETTINGS), State()
+    for second in range(100):
+        now = 10_000.0 + second - (HOUR_SECONDS if second >= 50 else 0.0)
+        told = {"rich": CoordinatorNews(0.5, now)}
+        batch = Batch("s", second, now - 1.0, 0.5, {RICH: Count(100, 50)})
+        state, _ = controller.step(state, Report(now, (batch,), None, told))
+    times = [when for when, _ in state.own]
+    assert times == sorted(times)
+    assert times[-1] == now
+    assert len(times) <= 2 * SETTINGS.stw_seconds + 1
 
 
 def test_a_clock_that_goes_on_changes_nothing() -> None:

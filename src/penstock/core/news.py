@@ -26,7 +26,9 @@ def remember(state: State, standing: Standing, report: Report, settings: Setting
         return state  # without coordinators nothing needs remembering
     oldest = report.now - NEWS_LIFE_STWS * settings.stw_seconds
     old = next((n for n, (when, _) in enumerate(state.own) if when > oldest), len(state.own))
-    own = (*state.own[old:], (report.now, standing.by_name()))
+    # what stands ahead of now was noted before the clock was set back
+    past = (note for note in state.own[old:] if note[0] <= report.now)
+    own = (*past, (report.now, standing.by_name()))
     # a site does not believe nonsense (law 9)
     heard = {query: news for query, news in report.told.items() if 0.0 <= news.sic <= 1.0}
     told = {**state.told, **heard}
