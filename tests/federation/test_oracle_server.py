@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
+from fastapi import FastAPI
 
 from penstock.federation.access import Access
 from penstock.federation.client import CallError
 from penstock.federation.history import History, HistoryBounds
 from penstock.federation.oracle import Oracle
 from penstock.federation.oracle_client import OracleClient
+from penstock.federation.oracle_relay import add_relay
 from penstock.federation.oracle_server import oracle_app
+from penstock.federation.refusals import RefusedError
 from penstock.federation.serving import ServedApp
 from tests.federation.support import eventually
 from tests.federation.test_oracle import a_beat
@@ -101,3 +106,18 @@ def test_questions_that_make_no_sense_are_refused(
         stack.callback(client.close)
         with pytest.raises(CallError, match=f"422: query.{next(iter(query))}"):
             client.get(path, dict, query)
+
+
+def test_a_token_that_came_over_tls_goes_to_no_site_without() -> None:
+    oracle, app = Oracle(), FastAPI()
+    oracle.hear(a_beat("rome"), 100.0)  # its address is http://rome.example:7100
+    add_relay(app, oracle, lambda: 101.0)
+
+    async def ask() -> None:
+        over_tls = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=over_tls, base_url="https://127.0.0.1") as client:
+            token = {"Authorization": "Bearer a-token-0123456789"}
+            await client.get("/sites/rome/inside", headers=token)
+
+    with pytest.raises(RefusedError, match="rome has no TLS"):
+        asyncio.run(ask())

@@ -87,6 +87,10 @@ def _calling(oracle: Oracle, site: str, request: Request, now: float) -> Iterato
     address = oracle.address_of(site, now)
     if address is None:
         raise RefusedError(Reason.UNKNOWN_SITE, f"no site {site!r} is heard of now")
+    if request.url.scheme == "https" and not address.startswith("https://"):
+        raise RefusedError(
+            Reason.NOT_POSSIBLE, f"{site} has no TLS, and is not shown a token that came with it"
+        )
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     client = SiteClient(address, token if scheme.lower() == "bearer" else None)
     try:
