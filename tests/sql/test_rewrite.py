@@ -21,6 +21,17 @@ def test_verdicts(case: Case) -> None:
     assert case.found()[0] == case.verdict
 
 
+def test_a_condition_stays_in_front_of_sessions() -> None:
+    """Moved, it would leave tuples in a session that do not meet it, and make that longer."""
+    window, session = (
+        rewrite(f"SELECT count(*) AS c FROM s WHERE n > 4 GROUP BY {by}, k", SOURCES).sql
+        for by in (WINDOW, "session_window(ts, '20 milliseconds')")
+    )
+    assert "FILTER(WHERE n > 4)" in window
+    assert "WHERE n > 4 GROUP BY session_window(ts, '20 milliseconds'), k" in session
+    assert "FILTER" not in session
+
+
 def test_the_table_in_the_docs_is_what_the_code_does() -> None:
     """To write it anew: ``python -m tests.sql.test_rewrite``."""
     _, _, rest = DOCS.read_text().partition(BEGIN)

@@ -28,6 +28,13 @@ def has_windows(tree: exp.Query) -> bool:
     return any(str(call.this).lower() in ("window", "session_window") for call in calls)
 
 
+def has_sessions(select: exp.Select) -> bool:
+    """Says whether a SELECT groups by sessions, which it is for each tuple to go on or to end."""
+    group = select.args.get("group")
+    calls = group.find_all(exp.Anonymous) if group else ()
+    return any(str(call.this).lower() == "session_window" for call in calls)
+
+
 def multiplies(select: exp.Select) -> bool:
     """Says whether a SELECT makes several rows of one."""
     return bool(select.args.get("laterals")) or any(

@@ -10,9 +10,9 @@ Every relation of the rewritten query carries four columns more, its *marks*:
 
 A WHERE or HAVING drops no row: it is a condition on aggregates and part of ``_shown``, so that a
 window whose tuples are all filtered out still has its SIC. ``penstock.jobs.results`` reads the
-marks of a result first and drops rows then. There are two exceptions, where it could not: behind a
-join conditions stay where they are, and a query without aggregates keeps its WHERE (its gate has
-counted before).
+marks of a result first and drops rows then. There are three exceptions, where it could not: behind
+a join and in front of sessions, which other tuples would make longer, conditions stay where they
+are, and a query without aggregates keeps its WHERE (its gate has counted before).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +32,7 @@ from penstock.sql.pieces import (
     atoms_of,
     guarded,
     has_aggregates,
+    has_sessions,
     has_some,
     has_windows,
     inlined,
@@ -220,7 +221,7 @@ class _Rewriting:
     def _aggregated(self, select: exp.Select, relations: Sequence[Relation], top: bool) -> _Made:
         marked = reduce(Relation.joined, relations).divided(windows_of_tuple(select))
         condition = all_of(where_of(select), marked.shown)
-        if len(relations) > 1:
+        if len(relations) > 1 or has_sessions(select):
             set_where(select, condition)
             condition = None
         else:
