@@ -45,6 +45,7 @@ OWNER = "owner"
 IN_MEMORY = Path(":memory:")
 SECONDS_BETWEEN_LOOKS = 1.0
 HISTORY_BOUNDS = HistoryBounds(most_rows=50_000, longest_age_seconds=3600.0, resolution_seconds=2.0)
+MOST_QUERIES = 1000
 LONGEST_NAME = 64
 """Of a query on the page; longer names, and signs that no address may have, are shortened."""
 
@@ -103,18 +104,19 @@ class JobPage:
 
     def look(self) -> None:
         """Notes how the job is now."""
-        now, report = time.time(), self._shown(self._site.report())
+        now, report = time.time(), self._site.report()
         self._manager.sample(now, report)
-        beat = self._beat(report)
+        beat = self._beat(self._shown(report))
         self._history.note(beat, self._oracle.hear(beat, now), now)
         if self._history.wants_fairness(now):
             self._history.note_fairness(self._oracle.queries(now), now)
 
     def _shown(self, report: SiteReport) -> SiteReport:
-        """Answers the report with each query as the page calls it."""
-        self._names |= {shown(query.id): query.id for query in report.queries}
-        queries = tuple(replace(query, id=shown(query.id)) for query in report.queries)
-        return replace(report, queries=queries)
+        """Answers the report with each query as the page calls it; of too many, the poorest."""
+        poorest = sorted(report.queries, key=lambda query: (query.sic_now is None, query.sic_now))
+        queries = poorest[:MOST_QUERIES]
+        self._names = {shown(query.id): query.id for query in queries}
+        return replace(report, queries=tuple(replace(q, id=shown(q.id)) for q in queries))
 
     def _beat(self, report: SiteReport) -> Heartbeat:
         self._number += 1
@@ -129,7 +131,7 @@ class JobPage:
             statistics=statistics.model_copy(update={"latency_target_ms": target}),
             fragments=[_gates_of(query) for query in report.queries],
             queries=[self._status(query) for query in report.queries],
-            counted={shown(name): told for name, told in counted.items()},
+            counted={name: counted[own] for name, own in self._names.items() if own in counted},
         )
 
     def _status(self, query: QueryReport) -> QueryStatus:
