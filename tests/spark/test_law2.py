@@ -164,6 +164,34 @@ def test_law_2_a_join_in_windows_has_the_sic_of_the_tuples_that_met(
     conserved()
 
 
+def sessions(stream: list[Stamped]) -> list[tuple[int, int, Stamped]]:
+    """Puts tuples less than two seconds apart into one session of their key."""
+    placed: list[tuple[int, int, Stamped]] = []
+    for each in sorted(stream, key=lambda t: (t.key, t.second)):
+        begin, key, last = placed[-1] if placed else (0, -1, each)
+        goes_on = key == each.key and each.second - last.second < 2
+        placed.append((begin if goes_on else each.second, each.key, each))
+    return placed
+
+
+@pytest.mark.parametrize("condition", ["TRUE", SOME], ids=["all", "some"])
+def test_law_2_sessions_conserve_the_sic_of_the_tuples_that_are_in_them(
+    spark: SparkSession, condition: str
+) -> None:
+    @settings(max_examples=5)
+    @given(streams)
+    def conserved(stream: list[Stamped]) -> None:
+        query = (
+            f"SELECT session_window.start, k, count(*) AS c FROM s WHERE {condition} "
+            "GROUP BY session_window(ts, '1500 milliseconds'), k"
+        )
+        inside = [t for t in stream if condition != SOME or t.value > 4]
+        once = Windows(1, 1)  # a tuple is in one session
+        check(found(spark, query, s=stream), by_hand(once, sessions(inside)))
+
+    conserved()
+
+
 def test_law_2_fails_where_sliding_windows_do_not_share_a_tuple(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

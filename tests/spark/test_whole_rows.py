@@ -181,3 +181,24 @@ def test_law_3_fails_where_rows_only_have_marks(
 ) -> None:
     monkeypatch.setattr(WholeRows, "may_be_whole", True)
     assert said(spark, tmp_path / "in", 4)[20] == (1.0, 5)
+
+
+def test_rows_are_whole_where_batches_without_data_tell_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark runs such a batch for what the watermark has ended, and may leave the gate out."""
+    folder = tmp_path / "in"
+    with Site(spark, interval="100ms", latency="60s", rehearse=False) as site:
+        write_batches(folder, [{"at": [0], "k": [1]}])
+        gated = site.gate(file_stream(spark, str(folder)), query="q", source="s", id="n")
+        rows = windowed(gated, f"{WINDOW_SECONDS} seconds").agg(pf.sic())
+        query = site.start(rows.writeStream.format("memory"), name="without_data")
+        query.processAllAvailable()
+        for moment in (15, 35, 55):
+            written = write_batches(tmp_path / str(moment), [{"at": [moment], "k": [1]}])
+            Path(written, "000.parquet").rename(folder / f"{moment:03d}.parquet")
+            query.processAllAvailable()
+        batches = query.lastProgress
+    assert batches is not None
+    assert batches.batchId > 4
+    assert [row.sic for row in spark.table("without_data").collect()] == [1.0] * 3

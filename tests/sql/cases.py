@@ -117,6 +117,12 @@ SHAPES = [
         "each tuple is in two or in three windows, which share its SIC",
     ),
     Case(
+        "SELECT session_window.start, k, count(*) AS c FROM s WHERE n > 4 "
+        "GROUP BY session_window(ts, '20 milliseconds'), k",
+        "rewritten",
+        "the condition stays: tuples that do not meet it would make sessions longer",
+    ),
+    Case(
         "SELECT window.start, avg(v) AS a FROM s[Range 1 sec]",
         "rewritten",
         "CQL: the same as GROUP BY window(ts, '1 second')",

@@ -417,7 +417,8 @@ class Loop:
         gated = stream.names.batch(gated)
         guarded = stream.names.batch(replace(guarded, in_time=in_time))
         reached = stream.names.tally(reached)
-        self._sic.record(time.time(), gated.counts, reached, self.settings)
+        came = max(progress.started, time.time() - self.settings.stw_seconds / 2)
+        self._sic.record(came, gated.counts, reached, self.settings)
         stream.whole_rows.tell(progress, shed=lost.guards > 0 or gated.admitted < gated.arrived)
         if any(lost):
             self.ledger.note_losses(stream.name, progress.query, progress.batch, lost._asdict())

@@ -30,7 +30,11 @@ class SicAccounts:
     def record(
         self, now: float, gated: Mapping[Stratum, Count], reached: Tally, settings: Settings
     ) -> None:
-        """Books a batch at a time."""
+        """Books a batch at a time: when it began, since it is made of what came before that.
+
+        If it were booked when it is told, a source that falls silent would show only an STW and the
+        time of two batches later. One that took half of an STW is booked later, to be there at all.
+        """
         gate = self._gate or Account(settings.interval, settings.stw_seconds)
         result = self._result or gate
         self._gate = gate.as_of(now).record(now, _by_source(Tally.of(gated)))
