@@ -34,7 +34,12 @@ def a_browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=found,
-            args=["--no-sandbox", "--disable-background-networking", "--disable-gpu"],
+            args=[
+                "--no-sandbox",
+                "--disable-background-networking",
+                "--disable-gpu",
+                "--disable-quic",
+            ],
         )
         yield browser
         browser.close()

@@ -40,8 +40,8 @@ PAGE_KB = os.sysconf("SC_PAGE_SIZE") / 1024
 def run(seconds: float = USUAL_SECONDS) -> dict[str, Any]:
     """Looks for so long, and answers what that has cost browser and oracle."""
     with _an_oracle() as (address, pid), _sites(address), looking_at(address) as looked_at:
-        wait = looked_at.page.wait_for_function
-        wait(f"document.querySelectorAll('#query-list tbody tr').length === {QUERIES}")
+        last_row = looked_at.page.locator("#query-list tbody tr").nth(QUERIES - 1)
+        last_row.wait_for(timeout=1000 * LONGEST_START_SECONDS)
         time.sleep(min(SETTLING_SECONDS, seconds))
         looked_at.collect_garbage()
         rows = list(_samples(looked_at, pid, seconds))

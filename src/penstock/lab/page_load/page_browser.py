@@ -54,7 +54,8 @@ def looking_at(address: str) -> Iterator[LookedAt]:
         raise PenstockError("the benchmark needs Chromium on the PATH: apt-get install chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-background-networking"]
+            executable_path=found,
+            args=["--no-sandbox", "--disable-background-networking", "--disable-quic"],
         )
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         session = page.context.new_cdp_session(page)
