@@ -70,8 +70,13 @@ def test_the_figures_are_those_of_the_report(site: Site) -> None:
 def test_a_gate_says_what_stands_behind_its_plan(site: Site) -> None:
     (told,) = ask(site, "/sites")
     name = told["site"]
-    eventually(lambda: len(ask(site, f"/sites/{name}/inside")["gates"]) == 2, PATIENCE_SECONDS)
-    inside = ask(site, f"/sites/{name}/inside")
+    inside: dict[str, Any] = {}
+
+    def both_are_planned() -> bool:
+        inside.update(ask(site, f"/sites/{name}/inside"))
+        return [gate["planned"] > 0 for gate in inside["gates"]] == [True, True]
+
+    eventually(both_are_planned, PATIENCE_SECONDS)
     assert inside["policy"] == "balance-sic"
     assert inside["latency_seconds"] == 20.0
     for gate in inside["gates"]:

@@ -5,7 +5,7 @@ settings, runs no code of others, and makes no large value of a small one. Those
 one value of several, so that how often they are nested is bounded.
 """
 
-WINDOWS = frozenset({"window", "window_time"})
+WINDOWS = frozenset({"window", "window_time", "session_window"})
 AGGREGATES = frozenset(
     {
         *("count", "count_if", "sum", "try_sum", "avg", "mean", "try_avg", "min", "max"),

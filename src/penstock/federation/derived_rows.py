@@ -10,7 +10,7 @@ from penstock.federation.fragment_plan import (
     DERIVED_MARKS,
     SENT_WEIGHT,
 )
-from penstock.sql.grammar import parse, text
+from penstock.sql.grammar import parse_rewritten, text
 from penstock.sql.relations import MISSING, SHOWN, SIC, WEIGHT
 
 _HIDDEN = tuple(dict.fromkeys((WEIGHT, SIC, *DERIVED_MARKS.values())))
@@ -26,9 +26,9 @@ _READ = ", ".join([f"* EXCEPT ({', '.join(_HIDDEN)})", *_MARKS])
 
 def with_links_read(sql: str, views: Collection[str]) -> str:
     """Returns rewritten SQL in which these views have derived rows behind their gates."""
-    tree = parse(sql)
+    tree = parse_rewritten(sql)
     for table in [*tree.find_all(exp.Table)]:
         if table.name in views:
-            read = parse(f"SELECT {_READ} FROM `{table.name}`")
+            read = parse_rewritten(f"SELECT {_READ} FROM `{table.name}`")
             table.replace(exp.Subquery(this=read, alias=table.args.get("alias")))
     return text(tree)

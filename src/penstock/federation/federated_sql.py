@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import sqlglot
 from sqlglot import Token, TokenType, exp
 
-from penstock.sql.grammar import RANGE, Grammar, SqlError, parse, text
+from penstock.sql.grammar import RANGE, Grammar, SqlError, parse, parse_rewritten, text
 from penstock.sql.pieces import has_aggregates
 from penstock.sql.relations import inputs
 from penstock.sql.selects import signature
@@ -60,7 +60,7 @@ def read_sql(sql: str, resolve: Resolve) -> FederatedSql:
 
 def plain_text(sql: str, tables: Mapping[str, tuple[str, ...]]) -> str:
     """Returns a query over views of the full names, with unions written out."""
-    tree = parse(sql)
+    tree = parse_rewritten(sql)
     _write_unions(tree, tables)
     return text(tree)
 

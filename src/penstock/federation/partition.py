@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from penstock.federation.fragment_plan import PlannedFragment, SplitQuery
 from penstock.federation.messages import LentSource
-from penstock.sql.grammar import parse
+from penstock.sql.grammar import parse_rewritten
 from penstock.sql.pieces import has_aggregates
 from penstock.sql.sliding import span_of
 
@@ -63,7 +63,7 @@ def _rate(catalog: Mapping[str, LentSource], site: str, source: str) -> float:
 
 def _output(fragment: PlannedFragment, came: float, groups: float, interval: float) -> float:
     """Returns how many rows a second a fragment sends; an aggregate sends no more than it gets."""
-    tree = parse(_sql(fragment))
+    tree = parse_rewritten(_sql(fragment))
     windows = [node for node in tree.find_all(exp.Anonymous) if str(node.this).lower() == "window"]
     if not windows:
         return came
@@ -74,7 +74,7 @@ def _output(fragment: PlannedFragment, came: float, groups: float, interval: flo
 
 def coefficient_of(fragment: PlannedFragment) -> float:
     """Sums the load coefficients of the operators of a fragment."""
-    tree = parse(_sql(fragment))
+    tree = parse_rewritten(_sql(fragment))
     total = COEFFICIENTS["read"]
     total += COEFFICIENTS["join"] * sum(1 for _ in tree.find_all(exp.Join))
     for select in tree.find_all(exp.Select):

@@ -93,9 +93,17 @@ there, and four times as long at twice the depth."""
 
 
 def parse(text: str) -> exp.Query:
-    """Reads one query."""
+    """Reads one query that somebody wrote."""
     if len(text) > MOST_LETTERS:
         raise SqlError(f"the query must have at most {MOST_LETTERS:,} letters; got {len(text):,}")
+    tree = parse_rewritten(text)
+    if _depth(tree) > DEEPEST:
+        raise SqlError(f"this SQL is nested more than {DEEPEST} levels deep: write it in parts")
+    return tree
+
+
+def parse_rewritten(text: str) -> exp.Query:
+    """Reads one query that was made of another: with intervals it is many times as long."""
     try:
         trees = sqlglot.parse(text, dialect=Grammar)
     except sqlglot.errors.ParseError as error:
@@ -111,8 +119,6 @@ def parse(text: str) -> exp.Query:
         raise SqlError("expected one query" if found else "the query is empty")
     if not isinstance(found[0], exp.Query):
         raise SqlError(f"expected a SELECT, found {found[0].key.upper()}")
-    if _depth(found[0]) > DEEPEST:
-        raise SqlError(f"this SQL is nested more than {DEEPEST} levels deep: write it in parts")
     for join in found[0].find_all(exp.Join):
         if join.kind == "CROSS":  # also a comma; Spark streams know inner joins only
             join.set("kind", None)

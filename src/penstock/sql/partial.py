@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from penstock.estimates_over_parts import BETWEEN, BETWEEN_FOURTH
 from penstock.sql.aggregates import Formula, call
-from penstock.sql.grammar import parse, text
+from penstock.sql.grammar import parse_rewritten, text
 from penstock.sql.mergeable import Merge, UnmergeableError, merge_of
 from penstock.sql.pieces import ATOM_PREFIX, GROUPINGS, atoms_of
 from penstock.sql.relations import MISSING, SIC, WEIGHT
@@ -49,7 +49,7 @@ def cut(
     ``found`` was rewritten ``over_parts``. ``batch`` is the view that leaves and relays read.
     Where rows are ``relayed``, they carry what intervals need of weights on the way.
     """
-    tree = parse(found.sql)
+    tree = parse_rewritten(found.sql)
     select = aggregate_over(tree, view)
     on_top = select is tree
     made = _Cut.of(select, link, batch, relayed)

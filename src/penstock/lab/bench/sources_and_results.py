@@ -55,7 +55,8 @@ def run_silent(spark: SparkSession, seconds: float = 90.0) -> dict[str, Any]:
     stopped, back = began + STOPS_AT * stw, began + BACK_AT * stw
     down = _first(samples, stopped, 2 / 3)
     up = _first(samples, back, 1.0)
-    within = [sic["three"] for at, sic in samples if stopped + MOST_STWS * stw < at < back]
+    silent = [sic for at, sic in samples if stopped + MOST_STWS * stw < at < back]
+    within = [sic["three"] for sic in silent if "three" in sic]
     others = [sic["other"] for at, sic in samples if at > stopped and "other" in sic]
     return {
         "stw_seconds": stw,
