@@ -9,6 +9,7 @@ const HEIGHT = 300;
 const BOX = { wide: 126, tall: 46 };
 const DOT = { wide: 14, tall: 14 };
 const MOST_BOXES = 8; // beyond them sites are dots, with their names around
+const REDRAW_MS = 10000; // how long the map of many sites stands while only its figures change
 
 /** Sums up what flows between sites: a link for each pair, with its rows a second and its queries. */
 export function linksBetween(sites) {
@@ -62,14 +63,15 @@ export class FlowMap {
   constructor(place, open) {
     this.place = place;
     this.open = open;
-    this.drawn = "";
   }
 
   show(sites) {
     const links = linksBetween(sites);
-    const shape = JSON.stringify([sites.map((site) => [site.site, site.silent, siteStanding(site).state, site.fragments.length]), links.map((link) => [link.from, link.to, text.count(link.rows)])]);
-    if (shape === this.drawn) return;
-    this.drawn = shape;
+    const shape = JSON.stringify([sites.map((site) => [site.site, site.silent, siteStanding(site).state, site.fragments.length]), links.map((link) => [link.from, link.to])]);
+    const figures = JSON.stringify(links.map((link) => text.count(link.rows)));
+    const rests = sites.length > MOST_BOXES && performance.now() - this.drawnAt < REDRAW_MS;
+    if (shape === this.shape && (figures === this.figures || rests)) return;
+    [this.shape, this.figures, this.drawnAt] = [shape, figures, performance.now()];
     if (sites.length === 0) {
       this.place.replaceChildren(h("p", { class: "nothing" }, "No site has been heard of yet."));
       return;

@@ -5,6 +5,8 @@ import { sparkline } from "./charts.js";
 import * as text from "./text.js";
 
 const LAST = Number.POSITIVE_INFINITY;
+const MANY_ROWS = 50; // from here on a browser's time is spared, and rows do not jump all the time
+const ORDER_MS = 5000; // how long many rows keep their places
 
 /** Is a table with a row for each figure, sorted by one of its columns. */
 class LiveTable {
@@ -37,17 +39,22 @@ class LiveTable {
 
   /** Shows these figures, by key; `wanted` says which of them. */
   show(figures, wanted, nothing) {
-    for (const key of this.rows.keys()) if (!figures.has(key)) this.rows.delete(key);
+    let others = false; // whether other rows are shown than before
+    for (const key of this.rows.keys()) if (!figures.has(key)) others = this.rows.delete(key);
     for (const [key, figure] of figures) {
       const row = this.rows.get(key) ?? this.add(key);
+      const before = row.wanted;
       row.wanted = wanted(figure);
+      others ||= row.wanted !== before;
       if (row.figure === figure) continue;
       row.figure = figure;
       setAttribute(row.element, "data-old", figure.silent ? "" : null);
       this.columns.forEach((column, n) => column.write(row.cells[n], figure, row));
     }
     setText(this.nothing, this.body.childElementCount === 0 && figures.size === 0 ? nothing : "");
-    this.order();
+    const many = figures.size > MANY_ROWS;
+    setAttribute(this.body.parentElement, "data-many", many ? "" : null);
+    if (others || !many || performance.now() - this.ordered > ORDER_MS) this.order();
   }
 
   add(key) {
@@ -60,6 +67,7 @@ class LiveTable {
   }
 
   order() {
+    this.ordered = performance.now();
     const column = this.columns.find((one) => one.title === this.sorted.column);
     const sign = this.sorted.downwards ? -1 : 1;
     const rows = [...this.rows.values()].filter((row) => row.wanted);
