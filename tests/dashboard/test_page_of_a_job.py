@@ -128,6 +128,10 @@ def test_a_port_that_is_taken_is_said_and_no_site_is_left_behind(spark: SparkSes
         Site(spark, dashboard="here")
     with pytest.raises(PenstockError, match="PENSTOCK_TOKEN must be set"):
         Site(spark, dashboard="0.0.0.0:0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PENSTOCK_TOKEN", "short")
+        with pytest.raises(PenstockError, match="16 to 256 characters; got 5"):
+            Site(spark, dashboard=0)
 
 
 def test_without_a_token_the_page_is_for_looking(spark: SparkSession) -> None:

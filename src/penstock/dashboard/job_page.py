@@ -32,7 +32,7 @@ from penstock.federation.oracle_server import remember, tell
 from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.serving import ServedApp
 from penstock.federation.site_changes import give_terms, refuse_without_token
-from penstock.federation.site_file import is_loopback
+from penstock.federation.site_file import TOKEN_CHARACTERS, is_loopback
 from penstock.federation.site_inside import latency_of, site_inside
 from penstock.federation.site_statistics import StatisticsManager
 from penstock.metrics.listening import place
@@ -63,6 +63,11 @@ class JobPage:
             raise PenstockError(
                 f"{TOKEN_VARIABLE} must be set to a token where the dashboard can be reached from "
                 f"other machines; got dashboard={listen!r} without it"
+            )
+        if token and len(token) not in TOKEN_CHARACTERS:
+            raise PenstockError(
+                f"{TOKEN_VARIABLE} must be a token of {TOKEN_CHARACTERS[0]} to "
+                f"{TOKEN_CHARACTERS[-1]} characters; got {len(token)}"
             )
         self._site, self._name = site, shown(name)
         self._oracle, self._history = Oracle(), History(IN_MEMORY, HISTORY_BOUNDS)

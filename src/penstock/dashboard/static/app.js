@@ -1,7 +1,7 @@
 // The page: keeps what the server has sent, and shows it.
 
 import { arrange, h, setAttribute, setText } from "./dom.js";
-import { Feed, ask, takeTokenFromAddress } from "./feed.js";
+import { Feed, ask } from "./feed.js";
 import { TimeChart } from "./charts.js";
 import { queryTable, sicNow, siteTable } from "./tables.js";
 import { FlowMap } from "./map.js";
@@ -24,7 +24,6 @@ const fairness = [[], [], []];
 const late = new Map(); // of each query, its SIC of late
 const lists = { sites: new Map(), queries: new Map() };
 
-takeTokenFromAddress();
 const panel = new Panel(at("panel"), known, lists);
 const queries = queryTable(at("query-list"), (key) => panel.open("query", key), (name) => late.get(name) ?? []);
 const sites = siteTable(at("site-list"), (key) => panel.open("site", key));
@@ -153,7 +152,7 @@ function tiles() {
   });
 }
 
-const BAD = new Set(["site-silent", "overload-began", "held-back"]);
+const BAD = new Set(["site-silent", "fragment-failed", "overload-began", "held-back"]);
 
 function events(told) {
   const place = at("event-list");

@@ -10,14 +10,6 @@ export const token = {
   set: (value) => sessionStorage.setItem(TOKEN_KEY, value),
 };
 
-/** Takes a token out of the address, where `penstock up` has put it, so that nobody reads it there. */
-export function takeTokenFromAddress() {
-  const given = /^#token=(.+)$/.exec(location.hash);
-  if (given === null) return;
-  token.set(decodeURIComponent(given[1]));
-  history.replaceState(null, "", location.pathname);
-}
-
 function headers(more = {}) {
   return token.get() === "" ? more : { ...more, Authorization: `Bearer ${token.get()}` };
 }
