@@ -14,6 +14,7 @@ import pytest
 
 from penstock.dashboard.page import page_files
 from tests.dashboard.federations import CITIES, QUERIES, WatchedOracle, a_watched_federation
+from tests.federation.support import eventually
 
 TOKENS = {name: f"the-token-of-{name}-0123456789" for name in (*CITIES, "ann")}
 AS_ANN = {"Authorization": f"Bearer {TOKENS['ann']}"}
@@ -60,8 +61,10 @@ def test_the_stream_has_the_figures_of_the_json_interface(tmp_path: Path) -> Non
     with a_watched_federation(tmp_path) as (oracle, federation):
         with listening(oracle.address) as frames:
             until_all_are_told(frames)
-        federation.silent.update(CITIES)  # nothing changes any more
-        time.sleep(1.5)
+        federation.silent.update(CITIES)  # soon nothing changes any more
+        eventually(
+            lambda: all(site["overdue"] for site in httpx.get(f"{oracle.address}/sites").json())
+        )
         with listening(oracle.address) as frames:
             known = until_all_are_told(frames)
         sites = {site["site"]: site for site in httpx.get(f"{oracle.address}/sites").json()}

@@ -17,11 +17,10 @@ from penstock.federation.history import History
 from penstock.federation.oracle import Oracle
 from penstock.federation.oracle_server import oracle_app
 from penstock.federation.serving import ServedApp
-from penstock.federation.site_file import CertificateEntry, Token
+from penstock.federation.site_file import TOKEN_CHARACTERS, CertificateEntry, Token
 
 HISTORY_FILE = "history.sqlite"
 POLL_SECONDS = 1.0
-SHORTEST_TOKEN_CHARACTERS = 16
 
 
 @dataclass(frozen=True)
@@ -81,5 +80,5 @@ def tokens_of(path: Path | None) -> dict[str, str]:
         place = tuple(error.errors()[0]["loc"])
         raise document.error(
             place,
-            f"expected names, each with a token of {SHORTEST_TOKEN_CHARACTERS} characters or more",
+            f"expected names, each with a token of {TOKEN_CHARACTERS[0]} characters or more",
         ) from None

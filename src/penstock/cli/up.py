@@ -22,6 +22,7 @@ from penstock.federation.client import CallError
 from penstock.federation.federation_report import federation_report
 from penstock.federation.known_sites import KnownSites
 from penstock.federation.query_file import load_query
+from penstock.federation.site_file import TOKEN_CHARACTERS
 from penstock.federation.trial_files import CITIES
 from penstock.federation.trial_run import (
     LONGEST_START_SECONDS,
@@ -33,7 +34,6 @@ from penstock.spark.session import check_java
 
 LOOK_SECONDS = 2.0
 FEWEST_SITES = 2
-SHORTEST_TOKEN_CHARACTERS = 16
 CHILD_ENDED_EXIT_CODE = 1
 """The exit code where a process of the federation ended by itself."""
 
@@ -60,9 +60,9 @@ def up(options: UpOptions) -> int:
             f"got {options.sites}"
         )
     token = token_of(USUAL_TOKEN_VARIABLE)
-    if token is not None and len(token) < SHORTEST_TOKEN_CHARACTERS:
+    if token is not None and len(token) < TOKEN_CHARACTERS[0]:
         raise PenstockError(
-            f"{USUAL_TOKEN_VARIABLE} must have {SHORTEST_TOKEN_CHARACTERS} characters or more; "
+            f"{USUAL_TOKEN_VARIABLE} must have {TOKEN_CHARACTERS[0]} characters or more; "
             f"got {len(token)} of them"
         )
     for file in options.queries:

@@ -92,9 +92,8 @@ class Governor:
         left = log(min(max(ratio, 1 / SURE_STEP), SURE_STEP))  # an outage says no more than that
         left = TREND_MEMORY * self.left + (1 - TREND_MEMORY) * left
         if took.seconds > budget and took.seconds <= AS_EXPECTED * took.expected:
-            return Governor(
-                self.most, admitted=admitted, left=left
-            )  # the model knew: much was read
+            # the model knew: much was read, say
+            return Governor(self.most, admitted=admitted, left=left)
         if took.seconds > budget:
             fall = max(took.share_that_fits(plan), LEAST_FALL)
             return Governor(admitted * fall, admitted=admitted, left=left)

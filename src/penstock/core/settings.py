@@ -111,6 +111,11 @@ class Settings:
         terms = replace(self.terms.get(query, QueryTerms()), concept=concept)
         return replace(self, terms={**self.terms, query: terms})
 
+    @property
+    def target_seconds(self) -> float:
+        """The latency that is held: two intervals unless given."""
+        return 2 * self.interval if self.latency is None else self.latency
+
     def interval_of(self, stream: str) -> float:
         """Answers the seconds between the starts of two micro-batches of a stream."""
         return self.intervals.get(stream, self.interval)

@@ -33,7 +33,7 @@ from penstock.federation.refusals import Reason, RefusedError
 from penstock.federation.serving import ServedApp
 from penstock.federation.site_changes import give_terms, refuse_without_token
 from penstock.federation.site_file import TOKEN_CHARACTERS, is_loopback
-from penstock.federation.site_inside import latency_of, site_inside
+from penstock.federation.site_inside import site_inside
 from penstock.federation.site_statistics import StatisticsManager
 from penstock.metrics.listening import place
 from penstock.spark.site import Site
@@ -126,7 +126,7 @@ class JobPage:
     def _beat(self, report: SiteReport) -> Heartbeat:
         self._number += 1
         statistics = self._manager.statistics(report, {}, len(report.queries), 0)
-        target = latency_of(self._site) * 1000
+        target = self._site.settings.target_seconds * 1000
         counted = counted_by_query(self._site.state)
         return Heartbeat(
             site=self._name,

@@ -59,7 +59,7 @@ from penstock.federation.revival import Revival
 from penstock.federation.sequences import FARTHEST_AHEAD_SECONDS
 from penstock.federation.site_changes import change_latency, change_terms
 from penstock.federation.site_file import SiteFile
-from penstock.federation.site_inside import latency_of, site_inside
+from penstock.federation.site_inside import site_inside
 from penstock.federation.site_statistics import StatisticsManager
 from penstock.jobs.check import check
 from penstock.jobs.inputs import behind, located, read
@@ -239,7 +239,9 @@ class SiteHost:
             told = dict(self._told)
         connected = {name for order in orders for name in self._neighbours(order)}
         statistics = self._manager.statistics(self._noted, told, len(orders), len(connected))
-        return statistics.model_copy(update={"latency_target_ms": latency_of(self.site) * 1000})
+        return statistics.model_copy(
+            update={"latency_target_ms": self.site.settings.target_seconds * 1000}
+        )
 
     def update_sic(self, update: SicUpdate, caller: str) -> None:
         """Hears what a query's result is worth."""

@@ -30,7 +30,7 @@ def site_inside(site: Site) -> SiteInside:
     return SiteInside(
         policy=settings.policy.name,
         plan=site.plan.version,
-        latency_seconds=latency_of(site),
+        latency_seconds=settings.target_seconds,
         gates=[
             _gate(site, stream, site.state.streams[stream.name])
             for stream in running
@@ -38,12 +38,6 @@ def site_inside(site: Site) -> SiteInside:
         ],
         guards=[_guard(site, guard) for guard in site.guards],
     )
-
-
-def latency_of(site: Site) -> float:
-    """Answers the latency that a site holds, in seconds."""
-    settings = site.settings
-    return 2 * settings.interval if settings.latency is None else settings.latency
 
 
 def _gate(site: Site, stream: SparkQuery, known: StreamState) -> GateInside:

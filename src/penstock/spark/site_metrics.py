@@ -69,11 +69,14 @@ def told_by(
     report: SiteReport, settings: Settings, statistics: Mapping[str, Any] | None = None
 ) -> SiteTold:
     """Answers what metrics are made of: the report, and what the site was asked for."""
-    latency = 2 * settings.interval if settings.latency is None else settings.latency
     terms = {query.id: settings.terms.get(query.id, QueryTerms()) for query in report.queries}
     return SiteTold(
         report.to_dict(),
-        {"interval": settings.interval, "latency": latency, "stw": settings.stw_seconds},
+        {
+            "interval": settings.interval,
+            "latency": settings.target_seconds,
+            "stw": settings.stw_seconds,
+        },
         {query: {"weight": its.weight, "floor": its.floor} for query, its in terms.items()},
         statistics,
     )

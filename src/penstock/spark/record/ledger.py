@@ -11,6 +11,7 @@ has a checksum: one that is damaged does not count either, and the account is no
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class Ledger:
         """Writes a line, and before it those that a full disk or the like has kept back."""
         if self._path is None:
             return
-        self._unwritten.append(sealed(line.told()) + "\n")
+        self._unwritten.append(sealed(asdict(line)) + "\n")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a") as file:

@@ -1,7 +1,7 @@
 """What a line of the ledger may say; anything else was not written by a ledger, or is damaged."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 WHERE_LOST = frozenset({"guards", "late", "windows"})
@@ -27,10 +27,6 @@ class Entry:
         """Says whether every tuple that arrived was admitted or shed."""
         return self.arrived == self.admitted + self.shed
 
-    def told(self) -> dict[str, Any]:
-        """Answers what its line says."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Opening:
@@ -41,10 +37,6 @@ class Opening:
     first: int
     gates: int = 1
 
-    def told(self) -> dict[str, Any]:
-        """Answers what its line says."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class LostBehind:
@@ -54,10 +46,6 @@ class LostBehind:
     query: str
     batch: int
     lost: Mapping[str, float]
-
-    def told(self) -> dict[str, Any]:
-        """Answers what its line says."""
-        return asdict(self)
 
 
 Line = Entry | Opening | LostBehind
