@@ -14,6 +14,8 @@ from starlette.concurrency import run_in_threadpool
 from penstock.federation.refusals import Reason, RefusedError
 
 SECONDS_BETWEEN_FRAMES = 1.0
+MANY_FIGURES = 60
+"""Beyond so many, frames come every other second: writing and showing them takes its time."""
 MOST_WATCHERS = 50
 Figures = Mapping[str, Any]
 """By a key such as ``site:rome``: anything that JSON can hold."""
@@ -55,7 +57,7 @@ class Live:
 
         @app.get("/live", response_class=StreamingResponse)
         async def live() -> StreamingResponse:
-            """Sends what the page shows, once a second, as server-sent events.
+            """Sends what the page shows, every second or two, as server-sent events.
 
             Each has ``at``, the time in seconds since 1970, ``set``, the figures that have changed
             since the one before, by their keys, and ``gone``, the keys that there are no more.
@@ -82,8 +84,9 @@ class Live:
         }
 
     async def _pause(self) -> None:
+        seconds = self._seconds * (2 if len(self._texts) > MANY_FIGURES else 1)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), self._seconds)
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
 
 def frame(at: float, before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -13,13 +13,11 @@ import * as text from "./text.js";
 const HISTORY_SECONDS = 900;
 const MOST_MOMENTS = 900; // of fairness, one a second
 const SPARK_MOMENTS = 40;
-const MANY_QUERIES = 50; // of so many, figures are shown every other second
-const MANY_MS = 1900;
 
 const at = (id) => document.getElementById(id);
 
 /** All that is known, by key, as the server has sent it. */
-const known = { figures: new Map(), now: 0, shown: 0, state: "waiting" };
+const known = { figures: new Map(), now: 0, state: "waiting" };
 const fairness = [[], [], []];
 const late = new Map(); // of each query, its SIC of late
 const lists = { sites: new Map(), queries: new Map() };
@@ -85,8 +83,6 @@ function frame({ at: now, set, gone }) {
   if (known.figures.get("fairness")?.mean_sic !== null) noteFairness(now, known.figures.get("fairness"));
   lists.sites = listed("site:");
   lists.queries = listed("query:");
-  if (lists.queries.size > MANY_QUERIES && performance.now() - known.shown < MANY_MS) return;
-  known.shown = performance.now();
   requestAnimationFrame(render);
 }
 

@@ -1,7 +1,7 @@
 // Hears what the server sends, for as long as the page is open, and says how it stands.
 
 const RETRY_MS = 1000;
-const PATIENCE_MS = 5000; // a frame comes once a second, also where nothing has changed
+const PATIENCE_MS = 5000; // a frame comes every second or two, also where nothing has changed
 const TOKEN_KEY = "penstock-token";
 
 /** The token, which the page keeps for as long as its tab is open. */
