@@ -107,12 +107,66 @@ THREE = {"named": DeclaredSources(frozenset("abc")), "unnamed": DeclaredSources(
 @pytest.mark.parametrize("three", THREE)
 def test_law_3_a_declared_source_that_falls_silent_lowers_the_sic_by_its_share(three: str) -> None:
     declared = {"q": THREE[three]}
-    assert _two_then_three(9, "a", "b").sic(None, declared) == {"q": 1.0}
-    silent = _two_then_three(10, "a", "b")
-    assert silent.sic(None, declared) == {"q": pytest.approx(2 / 3)}
-    assert silent.sic() == {"q": 1.0}  # of a query whose sources come and go
-    back = silent.record(20.0, {Stratum("q", "c"): Count(1, 1)})
-    assert back.sic(None, declared) == {"q": 1.0}
+    assert _two_then_three(7, "a", "b").sic(None, declared) == {"q": 1.0}
+    for seconds in (8, 10):  # the STW has its last tuples still, and then it has none
+        silent = _two_then_three(seconds, "a", "b")
+        assert silent.sic(None, declared) == {"q": pytest.approx(2 / 3)}
+        assert silent.sic() == {"q": 1.0}  # of a query whose sources come and go
+        back = silent.record(10.0 + seconds, {Stratum("q", "c"): Count(1, 1)})
+        assert back.sic(None, declared) == {"q": 1.0}
+
+
+@given(
+    st.integers(10, 40),
+    st.floats(0.0, 30.0),
+    st.floats(0.0, 1.0),
+    st.lists(st.floats(0.5, 1.0), min_size=40, max_size=40),
+)
+def test_a_silence_shows_within_an_stw_of_the_last_tuple(
+    slots: int, stops: float, first: float, gaps: list[float]
+) -> None:
+    """Where batches begin once an interval, each with what came since the one before.
+
+    ``site.sic()`` slides the account to the time at which it is asked.
+    """
+    stw, declared = 10.0, {"q": DeclaredSources(frozenset("abc"))}
+    interval = stw / slots
+    stops += stw
+    account, began, before = Account(interval, stw), first * interval, 0.0
+    for gap in gaps * slots:
+        sent = "abc" if before < stops else "ab"
+        account = account.record(began, {Stratum("q", s): Count(9, 9) for s in sent})
+        if "c" in sent:
+            assert account.sic(None, declared) == {"q": 1.0}
+        began, before = began + gap * interval, began
+        if began > stops + stw:
+            break
+    told = account.slide(stops + stw).sic(None, declared)
+    assert told == {"q": pytest.approx(2 / 3)}
+
+
+def test_a_batch_that_takes_long_is_no_silence() -> None:
+    """Nothing is counted meanwhile, of no source; an STW later the account has forgotten all."""
+    declared = {"q": THREE["named"]}
+    account = _two_then_three(0)
+    assert {account.slide(s).sic(None, declared)["q"] for s in range(10, 19)} == {1.0}
+    assert account.slide(19.0).sic(None, declared) == {}
+
+
+def test_what_a_source_sent_before_it_fell_silent_is_no_gain() -> None:
+    standing = _two_then_three(8, "a", "b").by_query(None, {"q": THREE["named"]})
+    assert standing.attainable.tolist() == pytest.approx([2 / 3])
+    gained = dict(zip(_two_then_three(8, "a", "b").strata, standing.gained, strict=True))
+    assert gained[Stratum("q", "c")] == 0.0
+    assert sum(gained.values()) == pytest.approx(2 / 3)
+
+
+def test_a_source_that_sends_once_in_seven_tenths_of_an_stw_is_not_silent() -> None:
+    account = Account(1.0, 10.0)
+    for second in range(60):
+        sent = {A: Count(5, 5)} | ({B: Count(1, 1)} if second % 7 == 0 else {})
+        account = account.record(second, sent)
+        assert account.sic(None, {"q": DeclaredSources(frozenset("ab"))}) == {"q": 1.0}
 
 
 def test_a_tuple_is_worth_its_part_of_the_declared_sources() -> None:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from penstock.core.declared import Declared, silent, whole_queries
+from penstock.core.declared import Declared, Silence, slots_until_silent, whole_queries
 from penstock.core.standing import Shares, Sources, Standing
 from penstock.core.types import Count, Floats, Ints, Strata, Stratum, Tally
 
@@ -151,16 +151,25 @@ class Account:
         are; a query that declares none has those that sent something. What comes from sources in
         ``passing`` only passes through this site.
         """
-        arrived, lacks = self.arrived(), None
-        if declared:
-            grouping = self.strata.grouping
-            active = np.bincount(grouping.source, arrived, len(grouping.sources)) > 0
-            whole = whole_queries(grouping, self.began, self.slot - self.slots)
-            lacks = silent(self.strata, active, whole, declared)
-        known = shares or {}
         return Standing.of(
-            self.strata, arrived, self.admitted(), self.seen(), known, lacks, passing
+            self.strata,
+            self.arrived(),
+            self.admitted(),
+            self.seen(),
+            shares or {},
+            self._silence(declared) if declared and self.strata else None,
+            passing,
         )
+
+    def _silence(self, declared: Declared) -> Silence:
+        grouping = self.strata.grouping
+        ends = [(self.slot - i) % self.slots for i in range(slots_until_silent(self.slots))]
+        active, late = (
+            np.bincount(grouping.source, arrived, len(grouping.sources)) > 0
+            for arrived in (self.arrived(), self.ring[ends, 0].sum(axis=0))
+        )
+        whole = whole_queries(grouping, self.began, self.slot - self.slots)
+        return Silence.of(self.strata, active, late, whole, declared)
 
     def sic(
         self, shares: Shares | None = None, declared: Declared | None = None

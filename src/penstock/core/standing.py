@@ -15,6 +15,7 @@ from itertools import repeat
 
 import numpy as np
 
+from penstock.core.declared import Silence
 from penstock.core.types import Floats, Ints, Strata
 
 Shares = Mapping[tuple[str, str], float]
@@ -47,27 +48,31 @@ class Standing:
         admitted: Floats,
         seen: Floats,
         shares: Shares,
-        silent: Floats | None = None,
+        silence: Silence | None = None,
         passing: Sources = frozenset(),
     ) -> "Standing":
-        """Sums an account up; ``silent`` is how many sources each query lacks.
+        """Sums an account up; ``silence`` says which sources of its queries are silent.
 
-        What comes from the sources in ``passing`` is worth something and no merit of this site's:
-        it counts for nothing that the site itself gives its queries.
+        What a source sent before it fell silent counts for nothing. What comes from the sources in
+        ``passing`` is worth something and no merit of this site's: it counts for nothing that the
+        site itself gives its queries.
         """
         grouping = strata.grouping
         source, query = grouping.source, grouping.query_of_source
         sources, queries = len(grouping.sources), len(grouping.queries)
         tuples = np.bincount(source, arrived, sources)
         passed = np.bincount(source, admitted, sources)
-        active = np.bincount(query, tuples > 0, queries)
-        declared = np.maximum(active if silent is None else active + silent, 1.0)
+        sends = tuples > 0
+        if silence is not None:
+            sends &= ~silence.fallen
+        active = np.bincount(query, sends, queries)
+        declared = np.maximum(active if silence is None else active + silence.lacks, 1.0)
         share = (1.0 / declared)[query]
         if shares:
             known = map(shares.get, grouping.sources, repeat(np.nan))
             told = np.fromiter(known, np.float64, sources)
             share = np.where(np.isnan(told), share, told)
-        part = np.divide(passed, tuples, out=np.zeros(sources), where=tuples > 0)
+        part = np.divide(passed, tuples, out=np.zeros(sources), where=sends)
         own = share
         if passing:
             through = map(passing.__contains__, grouping.sources)
@@ -76,14 +81,14 @@ class Standing:
         age = np.zeros(sources)
         np.maximum.at(age, source, seen)  # a source is as old as its oldest stratum
         worth = age * share / np.maximum(tuples, 1.0)
-        gained = (own / np.maximum(tuples, 1.0))[source] * admitted
+        gained = (own * sends / np.maximum(tuples, 1.0))[source] * admitted
         return cls(
             queries=grouping.queries,
             query=grouping.query,
             sic=np.minimum(sic, 1.0),
             tuple_sic=worth[source],
             gained=gained,
-            attainable=np.ones(queries) if silent is None else 1.0 - silent / declared,
+            attainable=np.ones(queries) if silence is None else 1.0 - silence.lacks / declared,
         )
 
     def by_name(self) -> dict[str, float]:

@@ -341,11 +341,11 @@ class Loop:
 
         Of a query with a single one there is nothing to tell: where that is silent, the query has
         nothing that waits. A result that has had no batch yet, or that has one less often than
-        once an STW, is not silent.
+        twice an STW, is not silent.
         """
         found: dict[str, DeclaredSources] = {}
         for stream, gate in ((s, gate) for s in self.running() for gate in s.gates):
-            seldom = self.settings.interval_of(stream.name) > self.settings.stw_seconds
+            seldom = self.settings.interval_of(stream.name) > self.settings.stw_seconds / 2
             if stream.last_batch < 0 or seldom:
                 continue
             query, declared = gate.keys.others.query, stream.names.declared(gate.declared)

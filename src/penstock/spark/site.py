@@ -214,8 +214,8 @@ class Site:
             for Kafka (``timestamp``), for ``replay`` (``_arrival``) and for files (when they were
             written); elsewhere the latency is modelled unless told.
         sources
-            How many sources there are, where ``source`` is a column. One that sends nothing for a
-            whole STW lowers the SIC by its share. Unless told, those count that send something.
+            How many sources there are, where ``source`` is a column. One that sends nothing for
+            four fifths of an STW lowers the SIC by its share. Unless told, those count that send.
         comes_and_goes
             Says that a source with nothing to send is no loss: its silence leaves the SIC alone.
         of_sources
