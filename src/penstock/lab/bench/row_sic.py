@@ -2,8 +2,12 @@
 
 A site controls a job whose streams burst for three seconds again and again, so that rates change
 within every window of five seconds. Rows are windows and keys. What arrived of each is known by
-the replayed streams' schedules. Sources of a query count alike, and so they do in what is true of
-a row: the mean over the sources that it has tuples of.
+the replayed streams' schedules, and the rows list what was kept.
+
+What is true of a row is the SIC of what was kept of it over the SIC of what arrived for it. A
+tuple's SIC is one over what its source sent in the STW before (THEMIS, equation 1), by the schedule
+and not by the stamps, so that sources count alike over an STW. Where one of them jumps, its tuples
+outweigh the other's in a row. So the mean over the row's sources of what was kept is told, too.
 """
 
 from collections.abc import Sequence
@@ -26,6 +30,7 @@ from penstock.spark.site import Site
 KEYS = 100
 WINDOW_SECONDS = 5
 BURST_SECONDS = 3.0
+STW_SECONDS = 10.0
 MOST_APART = 0.01
 ROWS_MEANT = 1000
 
@@ -75,7 +80,7 @@ def _compared(
     spark: SparkSession, name: str, streams: Sequence[Bursts], seconds: float
 ) -> dict[str, Any]:
     profiles = [each.profile(seconds) for each in streams]
-    with h.gated_site(spark) as site:
+    with h.gated_site(spark, stw=STW_SECONDS) as site:
         pairs = zip(streams, profiles, strict=True)
         gated = [_gated(spark, site, i, *pair) for i, pair in enumerate(pairs)]
         rows = _rows(reduce(DataFrame.union, gated), len(streams)).writeStream.format("memory")
@@ -88,7 +93,9 @@ def _compared(
         )
     told = h.batches_of(query)[-1]
     pairs = zip(streams, profiles, strict=True)
-    came = [_arrivals(told, i, each.calm, profile) for i, (each, profile) in enumerate(pairs)]
+    came = _worth(
+        [_arrivals(told, i, each.calm, profile) for i, (each, profile) in enumerate(pairs)]
+    )
     table = spark.table("row_sic").withColumn("start", sf.unix_seconds("window.start"))
     return _figures(table.drop("window").toPandas(), came)
 
@@ -102,17 +109,46 @@ def _gated(
     return h.matched(gated).withColumn("source", sf.lit(number))
 
 
-def _arrivals(told: Progress, number: int, calm: float, profile: Profile) -> pd.Series:
-    """Returns how many tuples of a source came for each window and key, up to a batch."""
+def _arrivals(told: Progress, number: int, calm: float, profile: Profile) -> pd.DataFrame:
+    """Returns when each tuple of a source arrived, up to a batch, in seconds; by its offset."""
     end = told.sources[number].end
+    schedule = Schedule(round(float(end["start"]) * SECOND), calm, profile)
     offsets = np.arange(end["offset"])
-    arrivals = Schedule(round(float(end["start"]) * SECOND), calm, profile).arrival_of(offsets)
-    starts = arrivals // (WINDOW_SECONDS * SECOND) * WINDOW_SECONDS
-    return pd.DataFrame({"start": starts, "key": offsets % KEYS}).value_counts()
+    at = schedule.arrival_of(offsets)
+    starts = at // (WINDOW_SECONDS * SECOND) * WINDOW_SECONDS
+    return pd.DataFrame({"at": at / SECOND, "start": starts, "key": offsets % KEYS})
+
+
+def _worth(came: Sequence[pd.DataFrame]) -> Sequence[pd.DataFrame]:
+    """Adds what each tuple was worth when it came, beside the others of its query.
+
+    A source that began less than an STW ago sends as many in a whole one as it has sent so far in
+    proportion.
+    """
+    for each in came:
+        at = each["at"].to_numpy()
+        sent = np.array([_sent_before(at, other["at"].to_numpy()) for other in came])
+        own = _sent_before(at, at)
+        each["sic"] = sent.mean(axis=0) / own
+    return came
+
+
+def _sent_before(moments: Floats, arrivals: Floats) -> Floats:
+    """Returns how many arrived in the STW that ends at each moment."""
+    if not arrivals.size:
+        return np.ones(moments.size)
+    ends = np.searchsorted(arrivals, moments, side="right")
+    begins = np.searchsorted(arrivals, moments - STW_SECONDS, side="right")
+    age = np.clip((moments - arrivals[0]) / STW_SECONDS, 1.0 / STW_SECONDS, 1.0)
+    sent: Floats = np.maximum(ends - begins, 1) / age
+    return sent
 
 
 def _rows(stream: DataFrame, sources: int) -> DataFrame:
-    kept = [sf.count_if(sf.col("source") == i).alias(f"kept_{i}") for i in range(sources)]
+    kept = [
+        sf.collect_list(sf.when(sf.col("source") == i, sf.col("_offset"))).alias(f"kept_{i}")
+        for i in range(sources)
+    ]
     return (
         stream.withColumn("key", sf.col("_offset") % KEYS)
         .withWatermark("_arrival", "0 seconds")
@@ -121,15 +157,21 @@ def _rows(stream: DataFrame, sources: int) -> DataFrame:
     )
 
 
-def _figures(rows: pd.DataFrame, came: Sequence[pd.Series]) -> dict[str, Any]:
+def _figures(rows: pd.DataFrame, came: Sequence[pd.DataFrame]) -> dict[str, Any]:
     if rows.empty:  # of a run that is shorter than a window
         return {"rows": 0, "mean_difference": 0.0, "whole_though_shed": 0}
     at = pd.MultiIndex.from_frame(rows[["start", "key"]])
-    arrived = np.array([each.reindex(at, fill_value=0).to_numpy() for each in came], float)
-    kept = np.array([rows[f"kept_{i}"].to_numpy() for i in range(len(came))], float)
-    truth = _mean_share(kept, arrived)
+    of_rows = [each.groupby(["start", "key"])["sic"].agg(["size", "sum"]) for each in came]
+    told = np.array([each.reindex(at, fill_value=0).to_numpy(float) for each in of_rows])
+    arrived, sic_arrived = told[..., 0], told[..., 1]
+    offsets = [rows[f"kept_{i}"] for i in range(len(came))]
+    kept = np.array([each.map(len) for each in offsets], dtype=float)
+    pairs = zip(offsets, came, strict=True)
+    sic_kept = np.array([_sic_of(each, of["sic"].to_numpy()) for each, of in pairs])
+    truth = sic_kept.sum(axis=0) / sic_arrived.sum(axis=0)
     difference, shed = rows["sic"] - truth, kept.sum(axis=0) < arrived.sum(axis=0)
     by_window = difference.groupby(rows["start"]).mean()
+    from_sources = (rows["sic"] - _mean_share(kept, arrived)).groupby(rows["start"]).mean()
     return {
         "rows": len(rows),
         "rows_shed_from": int(shed.sum()),
@@ -139,9 +181,19 @@ def _figures(rows: pd.DataFrame, came: Sequence[pd.Series]) -> dict[str, Any]:
         "mean_distance": float(difference.abs().mean()),
         "furthest_window": float(by_window.abs().max()),
         "by_window": by_window.tolist(),
+        "from_the_mean_over_sources": {
+            "mean_difference": float(from_sources.mean()),
+            "furthest_window": float(from_sources.abs().max()),
+        },
         "whole_though_shed": int((rows["sic"][shed] >= 1.0).sum()),
         "whole_and_nothing_shed": int((rows["sic"][~shed] >= 1.0).sum()),
     }
+
+
+def _sic_of(kept: pd.Series, sic: Floats) -> Floats:
+    """Returns for each row the SIC of the tuples that it lists."""
+    found: Floats = kept.map(lambda offsets: sic[offsets].sum()).to_numpy(dtype=float)
+    return found
 
 
 def _mean_share(kept: Floats, arrived: Floats) -> Floats:
