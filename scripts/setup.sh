@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv from the lock file, with the `penstock` command, the jar and the page's charts in it, and
+# Makes .venv from the lock file, with the `penstock` command, the jar, the page's charts and Spark's classes in it, and
 # sees to Java, Maven, Prometheus, npm and the browser of the tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -71,4 +71,5 @@ if ! command -v npm >/dev/null && [ ! -f src/penstock/dashboard/static/vendor/PA
 fi
 PATH="$PATH:$PWD/.venv/bin" \
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+.venv/bin/penstock prepare || echo "setup: without the archive of classes every Spark starts some seconds later"
 touch .venv/ready

@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Count, Plan, Strata, Stratum, Tally
+from penstock.spark.class_archive import reading
 from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys, salt_of
@@ -28,9 +29,10 @@ from penstock.spark.gate.keys import Keys, salt_of
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+QUICK = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m {reading()}"
 """A JVM that lives for a test does not pay for compiling its code well, nor for many GC threads.
 With one compiler alone it keeps little space for code, and properties with many queries fill that.
+It takes Spark's classes out of the archive of this environment.
 """
 _names = count()
 _WORD = 2**64 - 1

@@ -45,6 +45,9 @@ COMMANDS = {
     "doctor": Listed(
         "penstock.cli.doctor_command", "looks at this machine and at files, and says what to change"
     ),
+    "prepare": Listed(
+        "penstock.cli.prepare_command", "lets the Spark that other commands start begin sooner"
+    ),
     "up": Listed("penstock.cli.up_command", "a federation for trying out, on this machine"),
     "site": Listed("penstock.cli.site_command", "a site of a federation"),
     "oracle": Listed("penstock.cli.oracle_command", "the registry of a federation's sites"),

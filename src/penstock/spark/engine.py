@@ -440,7 +440,7 @@ def launch(settings: Mapping[str, str]) -> SparkSession:
     return SparkSession.builder.getOrCreate()
 
 
-def shut_down() -> None:
+def shut_down(exit_seconds: float = JVM_EXIT_SECONDS) -> None:
     """Stops Spark and its JVM, which would live on until Python exits, and write its files."""
     context: Any = SparkContext
     gateway, spark = context._gateway, SparkSession.getActiveSession()
@@ -453,7 +453,7 @@ def shut_down() -> None:
         gateway.shutdown()
     gateway.proc.stdin.close()  # it exits when it reads the end of its input
     try:
-        gateway.proc.wait(timeout=JVM_EXIT_SECONDS)
+        gateway.proc.wait(timeout=exit_seconds)
     except TimeoutExpired:
         gateway.proc.kill()
         gateway.proc.wait()

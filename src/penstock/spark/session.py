@@ -14,7 +14,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
-from penstock.spark.engine import launch, shut_down
+from penstock.spark.class_archive import reading
+from penstock.spark.engine import JVM_EXIT_SECONDS, launch, shut_down
 
 MOST_LOCAL_CORES = 4
 """The cores that a command uses at most, so that it leaves some of a large machine free."""
@@ -70,7 +71,10 @@ def _standard_error_into(log: Path) -> Iterator[None]:
 
 @contextmanager
 def session(
-    directory: Path, command: str, settings: Mapping[str, str] | None = None
+    directory: Path,
+    command: str,
+    settings: Mapping[str, str] | None = None,
+    exit_seconds: float = JVM_EXIT_SECONDS,
 ) -> Iterator[SparkSession]:
     """Starts Spark and ends it with its workers; it runs on this machine unless settings differ."""
     # Spark starts its workers with the `python3` of the PATH, which may not know this package.
@@ -78,7 +82,7 @@ def session(
     try:
         yield launch({**_quiet(directory, command), **(settings or {})})
     finally:
-        shut_down()
+        shut_down(exit_seconds)
 
 
 @contextmanager
@@ -94,7 +98,9 @@ def borrowed(command: str) -> Iterator[SparkSession]:
 
 
 def _quiet(directory: Path, command: str) -> dict[str, str]:
-    java = f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory} -XX:-UsePerfData"
+    java = (
+        f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory} -XX:-UsePerfData {reading()}"
+    )
     return {
         "spark.master": f"local[{cores()}]",
         "spark.app.name": f"penstock-{command}",
