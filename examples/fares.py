@@ -17,7 +17,7 @@ from penstock import QueryTerms, Site, replay
 from penstock import functions as sf
 
 RIDE = "route STRING, fare DOUBLE, pickup TIMESTAMP"
-SECONDS = 30
+SECONDS = 20
 
 
 def kafka(spark: SparkSession, brokers: str, topic: str) -> DataFrame:

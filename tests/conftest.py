@@ -53,6 +53,11 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.log.level", "ERROR")
         .config("spark.executor.extraJavaOptions", QUICK)
         .config("spark.sql.streaming.numRecentProgressUpdates", "1000")
+        # It lives for hundreds of queries, whose plans it would keep for a page that nobody sees.
+        .config("spark.driver.memory", "2g")
+        .config("spark.sql.ui.retainedExecutions", "20")
+        .config("spark.ui.retainedJobs", "50")
+        .config("spark.ui.retainedStages", "50")
         .getOrCreate()
     )
     yield session

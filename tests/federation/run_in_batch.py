@@ -30,6 +30,11 @@ def nothing_shed(rows: DataFrame) -> DataFrame:
     return rows.withColumn("_weight", sf.lit(1.0)).withColumn("_sic", sf.lit(0.0))
 
 
+def on_a_link(rows: DataFrame) -> DataFrame:
+    """Computes what is sent, as a link does. A plan of all that came before would grow without end."""
+    return rows.localCheckpoint()
+
+
 @dataclass
 class BatchRun:
     """Runs fragments in order; ``tuples`` has a source's tuples, with their marks, by full name."""
@@ -67,11 +72,12 @@ class BatchRun:
         assert root.name == ROOT
         for fragment in senders:
             if fragment.by_batch:
-                self.sent[fragment.name] = [self._batch(fragment, b) for b in range(self.batches)]
+                batches = [self._batch(fragment, b) for b in range(self.batches)]
             else:
                 self._source_views(fragment)
                 self._link_views(fragment)
-                self.sent[fragment.name] = [self._derived(fragment)]
+                batches = [self._derived(fragment)]
+            self.sent[fragment.name] = [on_a_link(rows) for rows in batches]
         self._source_views(root)
         return root
 

@@ -30,6 +30,8 @@ RATE = 30_000
 """Several times what two cores can do of this work."""
 WORK = 400
 """How often a payload is repeated before it is hashed."""
+BROKEN_WORK = 200
+"""The same for what must break: it also does with half of the work, and its batches end sooner."""
 SECONDS = 10.0
 SETTLED = 5.0
 
@@ -55,7 +57,10 @@ def sabotaged(capacity: type[Capacity]) -> Any:
 
 
 def _ages(
-    spark: SparkSession, profile: Sequence[Mapping[str, float | str]] | None = None, **site: Any
+    spark: SparkSession,
+    profile: Sequence[Mapping[str, float | str]] | None = None,
+    work: int = WORK,
+    **site: Any,
 ) -> list[tuple[float, float]]:
     """Runs the job; for each batch its end, since the first began, and its oldest tuple's age."""
     made = Site(spark, interval=INTERVAL, latency=LATENCY, **site)
@@ -63,7 +68,7 @@ def _ages(
     gated = raw.transform(made.gate, query="readings").observe(
         "truth", plain.min("_arrival").cast("double").alias("oldest")
     )
-    digest = plain.sha2(plain.repeat("payload", WORK), 256)
+    digest = plain.sha2(plain.repeat("payload", work), 256)
     hashed = (
         gated.withColumn("digest", digest)
         .groupBy("key")
@@ -107,7 +112,7 @@ def test_latency_is_held_under_overload(spark: SparkSession) -> None:
 
 
 def test_sabotage_of_latency_is_caught(spark: SparkSession) -> None:
-    assert _late_share(_ages(spark, controller=sabotaged(IgnoresTheClock))) > 0.5
+    assert _late_share(_ages(spark, work=BROKEN_WORK, controller=sabotaged(IgnoresTheClock))) > 0.5
 
 
 BURST: Sequence[Mapping[str, float | str]] = [{"at": 0, "factor": 0.05}, {"at": 4, "factor": 1.0}]
@@ -119,8 +124,8 @@ def test_a_burst_is_over_within_a_few_batches(spark: SparkSession) -> None:
 
 
 def test_sabotage_of_a_burst_is_caught(spark: SparkSession) -> None:
-    broken = sabotaged(AdmitsAll)
-    assert _late_share(_ages(spark, profile=BURST, controller=broken), since=SETTLED + 3) > 0.5
+    ages = _ages(spark, profile=BURST, work=BROKEN_WORK, controller=sabotaged(AdmitsAll))
+    assert _late_share(ages, since=SETTLED + 3) > 0.5
 
 
 def _sic(spark: SparkSession, **site: Any) -> dict[str, float]:
