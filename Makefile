@@ -16,9 +16,12 @@ lint: setup  ## formatting, lint and types
 quick: lint  ## the inner loop: all that needs no Spark, with fewer examples a property
 	.venv/bin/pytest -m "not spark and not alone" -n 2 --dist worksteal --hypothesis-profile=quick
 
-test: lint  ## everything that has to hold; Spark's tests wait, so three run side by side
+# Three run side by side, which makes a machine so busy that now and then one of hundreds is late. What
+# fails there is run once more with nothing beside it, is named in any case, and must pass then.
+test: lint  ## everything that has to hold
 	.venv/bin/pytest -m alone
-	.venv/bin/pytest -m "not alone" -n 3 --dist worksteal
+	.venv/bin/pytest -m "not alone" -n 3 --dist worksteal || { [ $$? -eq 1 ] && \
+	.venv/bin/pytest -m "not alone" --last-failed --last-failed-no-failures none; }
 
 oldest:  ## the Spark tests on the oldest Spark that is supported
 	scripts/oldest.sh
