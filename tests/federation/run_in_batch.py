@@ -31,7 +31,7 @@ def nothing_shed(rows: DataFrame) -> DataFrame:
 
 
 def on_a_link(rows: DataFrame) -> DataFrame:
-    """Computes what is sent, as a link does. A plan of all that came before would grow without end."""
+    """Computes what is sent, as a link does; a plan of all that came before would grow and grow."""
     return rows.localCheckpoint()
 
 
