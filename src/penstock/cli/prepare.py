@@ -3,10 +3,12 @@
 import os
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pyspark
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as plain
 
 from penstock import Site, replay
 from penstock import functions as sf
@@ -64,19 +66,18 @@ def _run_job(spark: SparkSession, directory: Path) -> None:
     parsed = (
         replay(spark, generator="readings", rate=1000, keys=5)
         .transform(site.gate, query="readings")
-        .withColumn("reading", sf.from_json("payload", "value DOUBLE, note STRING"))
+        .withColumn("reading", plain.from_json("payload", "value DOUBLE, note STRING"))
         .withWatermark("_arrival", "1 second")
     )
-    means = parsed.groupBy(sf.window("_arrival", "1 second"), "key").agg(
+    means = parsed.groupBy(plain.window("_arrival", "1 second"), "key").agg(
         sf.avg("reading.value", bounds=True), sf.count("*"), sf.sic()
     )
     results = directory / "means"
     writer = means.writeStream.format("parquet").option("path", str(results))
     query = writer.option("checkpointLocation", str(directory / "checkpoint")).start()
-    waited = 0.0
-    while len(query.recentProgress) < BATCHES and waited < LONGEST_JOB_SECONDS:
-        query.awaitTermination(0.2)
-        waited += 0.2
+    deadline = time.monotonic() + LONGEST_JOB_SECONDS
+    while len(query.recentProgress) < BATCHES and time.monotonic() < deadline:
+        query.awaitTermination(1)
     site.stop()
     query.stop()
     spark.read.parquet(str(results)).count()
