@@ -123,7 +123,7 @@ def _performed(
     watched: WatchedFrom,
 ) -> Outcome | PenstockError:
     """Returns the report and why queries failed, or what is wrong with the job."""
-    with seen, workspace("run") as directory:
+    with seen, workspace("run", warns=True) as directory:
         seen.stage("starting Spark")
         with session(directory, "run", loaded.job.spark) as spark:
             interrupt.spark_started()

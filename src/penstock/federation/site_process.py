@@ -50,7 +50,10 @@ def run_site(path: Path, interrupt: Pausing, ready: Callable[[str], None]) -> No
     check_java()
     access = Access(callers_of(file), file.host, readers=file.readers)
     settings = {**USUAL_SPARK, **file.spark}
-    with workspace("site") as directory, session(directory, f"site-{file.site}", settings) as spark:
+    with (
+        workspace("site", warns=True) as directory,
+        session(directory, f"site-{file.site}", settings) as spark,
+    ):
         interrupt.spark_started()
         host = SiteHost(spark, file, document)
         try:

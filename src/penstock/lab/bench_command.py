@@ -20,7 +20,8 @@ DESCRIPTION = (
     "cold JVM, and only where named: field-start, field-neighbour, field-limits, field-kill, "
     "field-outage, field-fair, field-idle, field-watch, field-rivals, and field-five. On sites of "
     "their own: federation (figure 4 of THEMIS), federation-simulated (beside the simulator), "
-    "federation-latency (over one and two hops) and federation-kill. In a browser: dashboard."
+    "federation-latency (over one and two hops), federation-kill and federation-outages (a link "
+    "away, a root moved, a coordinator killed). In a browser: dashboard."
 )
 FEDERATION, DASHBOARD = "federation", "dashboard"
 LENGTH_SECONDS = 90.0

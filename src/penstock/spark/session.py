@@ -3,12 +3,13 @@
 Everything that Spark writes goes into one temporary directory, and what it says into a log there.
 """
 
+import logging
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -33,12 +34,15 @@ def check_java() -> None:
 
 
 @contextmanager
-def workspace(command: str) -> Iterator[Path]:
-    """Makes a temporary directory and removes it afterwards; after a failure it keeps the log."""
+def workspace(command: str, *, warns: bool = False) -> Iterator[Path]:
+    """Makes a temporary directory and removes it afterwards; after a failure it keeps the log.
+
+    Where it ``warns``, what Penstock itself logs goes on to standard error.
+    """
     directory = Path(tempfile.mkdtemp(prefix=f"penstock-{command}-"))
     log = directory / "spark.log"
     try:
-        with _standard_error_into(log):
+        with _standard_error_into(log, warns):
             yield directory
     except Exception as error:
         kept = directory.with_suffix(".log")
@@ -52,7 +56,7 @@ def workspace(command: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _standard_error_into(log: Path) -> Iterator[None]:
+def _standard_error_into(log: Path, warns: bool) -> Iterator[None]:
     """Sends the errors of this process, the JVM and the Python workers into a log.
 
     The JVM and the workers inherit the descriptor.
@@ -62,11 +66,36 @@ def _standard_error_into(log: Path) -> Iterator[None]:
     with log.open("w") as file:
         os.dup2(file.fileno(), 2)
     try:
-        yield
+        with _own_log_to(terminal) if warns else nullcontext():
+            yield
     finally:
         sys.stderr.flush()
         os.dup2(terminal, 2)
         os.close(terminal)
+
+
+@contextmanager
+def _own_log_to(terminal: int) -> Iterator[None]:
+    """Has Penstock's own log written where standard error was, and not among Spark's words."""
+    logger = logging.getLogger("penstock")
+    with os.fdopen(os.dup(terminal), "w", buffering=1) as seen:
+        told = [
+            handler
+            for handler in logger.handlers
+            if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
+        ]
+        added = logging.StreamHandler(seen)
+        added.setLevel(logging.WARNING)
+        for handler in told:
+            handler.setStream(seen)
+        if not logger.hasHandlers():  # then Python writes warnings to standard error by itself
+            logger.addHandler(added)
+        try:
+            yield
+        finally:
+            logger.removeHandler(added)
+            for handler in told:
+                handler.setStream(sys.stderr)
 
 
 @contextmanager

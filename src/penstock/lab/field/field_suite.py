@@ -16,6 +16,7 @@ from penstock.lab.field import (
     hop_latency,
     idle_cost,
     neighbours,
+    outages,
     read_limits,
     simulated_too,
     site_killed,
@@ -43,6 +44,7 @@ WITHOUT_KAFKA: dict[str, Callable[[FieldOptions], dict[str, Any]]] = {
     "federation": two_sites.run,
     "federation-kill": site_killed.run,
     "federation-latency": hop_latency.run,
+    "federation-outages": outages.run,
     "federation-simulated": simulated_too.run,
 }
 FIELD_BENCHES = (*ON_KAFKA, *WITHOUT_KAFKA)
