@@ -25,7 +25,7 @@ class Claim:
             return f"{self.about} (exactly {self.most:g})"
         bounds = [f"at least {self.least:g}"] if self.least > -math.inf else []
         bounds += [f"at most {self.most:g}"] if self.most < math.inf else []
-        return f"{self.about} ({', '.join(bounds)})"
+        return f"{self.about} ({', '.join(bounds)})" if bounds else self.about
 
     def holds(self, figures: Figures) -> bool:
         """Says whether a run keeps the claim; what was not measured does not."""
@@ -64,5 +64,5 @@ def _spread(runs: Sequence[Figures], claim: Claim) -> dict[str, float | None]:
         "median": middle,
         "least": float(min(values)),
         "most": float(max(values)),
-        "ratio": middle / bound if bound else None,
+        "ratio": middle / bound if bound and math.isfinite(bound) else None,
     }

@@ -34,10 +34,11 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
     "all-three": ("kyoto", "rome", "oslo"),
 }
 """The root of each is at its first site."""
-RATE_PER_SECOND = 2_000
+RATE_PER_SECOND = 1_500
 HEADROOMS = {"rome": 0.3, "oslo": 0.4, "kyoto": 0.35}
-INTERVAL, LATENCY, STW, WATERMARK = "6s", "12s", "48s", "20s"
-INTERVAL_SECONDS, STW_SECONDS, WINDOW_SECONDS = 6.0, 48.0, 6
+INTERVAL, LATENCY, STW, WATERMARK = "8s", "16s", "48s", "20s"
+"""Sixteen fragments of three sites share two cores, so that their batches are few and large."""
+INTERVAL_SECONDS, STW_SECONDS, WINDOW_SECONDS = 8.0, 48.0, 8
 SECONDS = 210.0
 MEASURED_SHARE = 0.35
 SHORTEST_SECONDS = 60.0

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.core.fairness import jain
 from penstock.errors import PenstockError
@@ -53,28 +53,64 @@ class Watched:
         sites = KnownSites(trial.oracle.address, token=trial.token)
         for query in self.queries:
             submit(query, sites)
-        pause(trial, self.settle_seconds)
-        names = [query.query for query in self.queries]
-        samples: list[dict[str, float]] = []
-        throughput: dict[str, list[float]] = {name: [] for name in self.sites}
+        settling = self._looks(trial, self.settle_seconds)
         before, began = _updates(trial), time.monotonic()
-        while time.monotonic() - began < self.seconds:
-            pause(trial, POLL_SECONDS)
-            now = {query.query: query.sic_now for query in trial.oracle.queries().queries}
-            if set(names) <= set(now):
-                samples.append({name: now[name] or 0.0 for name in names})
-            for site in trial.oracle.sites():
-                throughput[site.site].append(site.statistics.throughput)
+        looks = self._looks(trial, self.seconds)
         passed, after = time.monotonic() - began, _updates(trial)
         report = federation_report(trial.accounts(), trial.oracle.queries().queries)
+        names = [query.query for query in self.queries]
+        samples = [look.sic for look in looks if set(names) <= set(look.sic)]
         return {
             **summed(samples, names),
-            "throughput": {name: statistics.fmean(each) for name, each in throughput.items()},
+            "throughput": {
+                site: statistics.fmean(look.throughput.get(site, 0.0) for look in looks)
+                for site in self.sites
+            },
+            "series": [look.told() for look in (*settling, *looks)],
             "updates_a_second": (after - before) / passed,
             "update_bytes_max": report["messages"]["update_sic"]["bytes_max"],
             "ledger_balanced": report["ledger_balanced"],
             "report": report,
         }
+
+    def _looks(self, trial: Trial, seconds: float) -> list["FederationLook"]:
+        """Looks at the queries and the sites once a second."""
+        looks, began = list[FederationLook](), time.monotonic()
+        while time.monotonic() - began < seconds:
+            pause(trial, POLL_SECONDS)
+            queries, sites = trial.oracle.queries().queries, trial.oracle.sites()
+            looks.append(
+                FederationLook(
+                    time.time(),
+                    {query.query: query.sic_now or 0.0 for query in queries},
+                    {site.site: site.statistics.throughput for site in sites},
+                    {site.site: site.statistics.utilisation for site in sites},
+                )
+            )
+        return looks
+
+
+class FederationLook(NamedTuple):
+    """Is what the oracle says at a moment."""
+
+    at: float
+    sic: Mapping[str, float]
+    """Of each query's result."""
+    throughput: Mapping[str, float]
+    """Tuples that a site admits a second."""
+    utilisation: Mapping[str, float]
+
+    def told(self) -> dict[str, Any]:
+        """Returns it with as many digits as it is worth.
+
+        >>> FederationLook(17.25, {"a": 1 / 3}, {"rome": 1234.5678}, {"rome": 0.5}).told()["sic"]
+        {'a': 0.333}
+        """
+        figures = {
+            name: {key: round(value, 3) for key, value in getattr(self, name).items()}
+            for name in ("sic", "throughput", "utilisation")
+        }
+        return {"at": round(self.at, 1), **figures}
 
 
 def summed(samples: Sequence[Mapping[str, float]], names: Sequence[str]) -> dict[str, Any]:
