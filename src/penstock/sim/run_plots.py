@@ -7,6 +7,9 @@ from penstock.plots import Line, Plot
 from penstock.sim.outcome import SimulationOutcome
 from penstock.sim.what_if import Answer
 
+UNITS = {"queries": "number", "sites": "number", "capacity": "tuples/s", "rate": "tuples/s"}
+"""Of what a planner can ask about."""
+
 
 def plots_of_run(outcome: SimulationOutcome) -> list[Plot]:
     there = ~np.isnan(outcome.over_time).all(axis=1)
@@ -17,16 +20,22 @@ def plots_of_run(outcome: SimulationOutcome) -> list[Plot]:
         Plot(
             "sic-over-time",
             "SIC of the queries (band: 5 % to 95 %)",
-            "seconds",
-            "SIC",
+            "time (s)",
+            "SIC (share)",
             [_line("median", times, middle, low, high)],
         ),
-        Plot("jain-over-time", "Jain's index", "seconds", "Jain", [_line("Jain", times, jain)]),
+        Plot(
+            "jain-over-time",
+            "How even the SIC of the queries is",
+            "time (s)",
+            "Jain's index (0 to 1)",
+            [_line("Jain", times, jain)],
+        ),
         Plot(
             "queries",
             "Queries by mean SIC",
-            "query",
-            "SIC",
+            "query (rank)",
+            "mean SIC (share)",
             [_line("SIC", np.arange(float(outcome.measured.size)), np.sort(outcome.measured))],
         ),
     ]
@@ -39,7 +48,12 @@ def plots_of_answer(answer: Answer) -> list[Plot]:
         _line("mean SIC", at, np.array([p.mean_sic for p in answer.points])),
         _line("Jain", at, np.array([p.jain for p in answer.points])),
     ]
-    return [Plot(f"what-if-{dial}", f"What if: {dial}", dial, "", lines, marks=marks)]
+    y = "mean SIC (share), Jain's index (0 to 1)"
+    return [
+        Plot(
+            f"what-if-{dial}", f"What if: {dial}", f"{dial} ({UNITS[dial]})", y, lines, marks=marks
+        )
+    ]
 
 
 def _line(

@@ -147,8 +147,8 @@ class Cod:
             Plot(
                 "figure-7",
                 title,
-                "shards",
-                "ms a window",
+                "shards (number)",
+                "time of a window (ms)",
                 [Line(way, *points) for way, points in lines.items()],
             )
         )
@@ -256,7 +256,9 @@ class Cod:
             for way in ("uniform", "cod", "oracle")
         ]
         title = "Figure 10: error by what is kept, flights per origin"
-        result.plots.append(Plot("figure-10", title, "share kept", "mean error", lines, log_y=True))
+        result.plots.append(
+            Plot("figure-10", title, "tuples kept (share)", "mean error (share)", lines, log_y=True)
+        )
         rows = [(k, *(line.y[i] for line in lines)) for i, k in enumerate(kept)]
         result.tables.append(ResultTable(title, ("kept", "uniform", "cod", "oracle"), rows))
 
@@ -280,7 +282,7 @@ class Cod:
             Line("CoD", windows, by_window[0]),
             Line("last window's quotas", windows, by_window[1]),
         ]
-        result.plots.append(Plot("change", title, "window", "mean error", lines))
+        result.plots.append(Plot("change", title, "window (number)", "mean error (share)", lines))
         result.figures["error after a change over before"] = dict(
             zip(("cod", "last window"), ratios, strict=True)
         )

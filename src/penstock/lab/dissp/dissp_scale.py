@@ -153,8 +153,8 @@ def _result(
         Plot(
             "trade-off",
             "How much faster a query's cost falls than its quality (figure 6.11)",
-            "queries",
-            "advantage",
+            "queries (number)",
+            "cost saved less quality lost (share)",
             [Line("advantage", [at for at, _ in gains], [gain for _, gain in gains])],
         )
     ]

@@ -253,4 +253,5 @@ def _plot(found: dict[tuple[str, str], SeededRuns], figure: str) -> Plot:
             )
         )
     name = figure.split("(")[1].rstrip(")").replace(".", "-")
-    return Plot(name, figure, "partitions a query", "SIC", lines)
+    title = f"SIC over the queries: {figure}"
+    return Plot(name, title, "partitions of a query (number)", "SIC (share)", lines)

@@ -79,8 +79,8 @@ def _tabulate(
         ResultTable("Figure 9: seven phases, τ = 64 ms, cold start", columns, rows)
     )
     for what, values, label in (
-        ("latency", latency, "queuing latency, ms"),
-        ("dropped", dropped, "dropped share"),
+        ("latency", latency, "mean queuing latency (ms)"),
+        ("dropped", dropped, "tuples dropped (share)"),
     ):
         lines = [
             Line(
@@ -99,7 +99,7 @@ def _tabulate(
             Plot(
                 name=f"figure-9-{what}",
                 title=f"Figure 9: phases A to G, {each:,} tuples each",
-                x="thousand tuples",
+                x="tuples so far (thousands)",
                 y=label,
                 lines=lines,
                 log_y=what == "latency",

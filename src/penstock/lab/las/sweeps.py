@@ -32,6 +32,12 @@ class Sweep:
         return f"Figure {self.figure}: {self.what}" if self.figure else f"Section V-A: {self.what}"
 
     @property
+    def axis(self) -> str:
+        """Returns what stands below the plots, with its unit."""
+        name, _, unit = self.what.partition(", ")
+        return f"{name} ({unit or 'ratio'})"
+
+    @property
     def name(self) -> str:
         """Returns how its plots begin."""
         return f"figure-{self.figure}" if self.figure else "distinct-costs"
@@ -91,15 +97,15 @@ def _publish(
         rows.append((value, *cells))
     result.tables.append(ResultTable(sweep.title, (sweep.what, *columns), rows))
     for what, points, label in (
-        ("latency", latency, "mean queuing latency, ms"),
-        ("dropped", dropped, "dropped share"),
+        ("latency", latency, "mean queuing latency (ms)"),
+        ("dropped", dropped, "tuples dropped (share)"),
     ):
         lines = [Line(name, values, *zip(*found, strict=True)) for name, found in points.items()]
         result.plots.append(
             Plot(
                 name=f"{sweep.name}-{what}",
                 title=sweep.title,
-                x=sweep.what,
+                x=sweep.axis,
                 y=label,
                 lines=lines,
                 log_x=sweep.log,

@@ -129,4 +129,6 @@ def _plot(outcome: SimulationOutcome) -> Plot:
         Line(label, times.tolist(), rows[:, who].mean(axis=1).tolist())
         for label, who in (("on the site", ~others), ("elsewhere", others))
     ]
-    return Plot("sic", "Mean SIC while a site is down (40 s to 60 s)", "seconds", "SIC", lines)
+    title = "Mean SIC of queries while a site is down"
+    down = [("the site is down", FAILS_AT_SECONDS, FAILS_AT_SECONDS + FAILURE_SECONDS)]
+    return Plot("sic", title, "time (s)", "mean SIC (share)", lines, spans=down)

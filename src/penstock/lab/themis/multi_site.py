@@ -212,11 +212,12 @@ def _plot(grid: Grid, placement: str) -> Plot:
         runs = [grid[placement, case, policy] for case in cases]
         lines.append(
             Line(
-                f"Jain, {policy}",
+                policy,
                 [float(case) for case in cases],
                 [r.median(jain_of) for r in runs],
                 [min(r.values(jain_of)) for r in runs],
                 [max(r.values(jain_of)) for r in runs],
             )
         )
-    return Plot(placement, f"{placement.capitalize()} placement", "fragments a query", "", lines)
+    title = f"How even the SIC of queries is, {placement} placement"
+    return Plot(placement, title, "fragments of a query (number)", "Jain's index (0 to 1)", lines)

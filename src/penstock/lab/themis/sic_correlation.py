@@ -91,22 +91,22 @@ QUERIES = (
         f"SELECT window.start, avg(value) AS answer FROM src GROUP BY {WINDOW_SQL}",
         "values",
         _relative,
-        "mean absolute error",
+        "mean absolute error (share)",
     ),
     MeasuredQuery(
         "MAX",
         f"SELECT window.start, max(value) AS answer FROM src GROUP BY {WINDOW_SQL}",
         "values",
         _relative,
-        "mean absolute error",
+        "mean absolute error (share)",
     ),
     MeasuredQuery(
-        "COUNT, unscaled", COUNT_SQL, "many", _relative, "mean absolute error", plain=True
+        "COUNT, unscaled", COUNT_SQL, "many", _relative, "mean absolute error (share)", plain=True
     ),
-    MeasuredQuery("COUNT, weighted", COUNT_SQL, "many", _relative, "mean absolute error"),
-    MeasuredQuery("TOP-5", TOP_5_SQL, "nodes", _kendall, "Kendall's distance"),
+    MeasuredQuery("COUNT, weighted", COUNT_SQL, "many", _relative, "mean absolute error (share)"),
+    MeasuredQuery("TOP-5", TOP_5_SQL, "nodes", _kendall, "Kendall's distance (0 to 1)"),
     MeasuredQuery(
-        "COV", COV_SQL, "pairs", _difference, "standard deviation, as a share of the covariance"
+        "COV", COV_SQL, "pairs", _difference, "standard deviation (share of the covariance)"
     ),
 )
 
@@ -311,7 +311,7 @@ def _result(curves: Curves, windows: int, many: int) -> Result:
         ]
         slug = query.name.lower().replace(", ", "-")
         result.plots.append(
-            Plot(slug, query.name, "measured SIC of the result", query.measure, lines)
+            Plot(slug, query.name, "measured SIC of the result (share)", query.measure, lines)
         )
         for kind, points in by_set.items():
             _judge(result, query, kind, points)

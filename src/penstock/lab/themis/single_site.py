@@ -139,4 +139,5 @@ def _load_plot(by_load: dict[float, SeededRuns]) -> Plot:
         Line("capacity / demand", loads, [min(1.0, 1 / load) for load in loads]),
         Line("Jain", loads, [r.median(jain_of) for r in by_load.values()]),
     ]
-    return Plot("load", "One site under load (figure 8)", "demand / capacity", "", lines)
+    axes = ("demand / capacity (ratio)", "mean SIC (share), Jain's index (0 to 1)")
+    return Plot("load", "One site under load (figure 8)", *axes, lines)

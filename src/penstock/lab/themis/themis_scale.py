@@ -105,4 +105,6 @@ def _plot(dial: str, by: dict[int, SeededRuns]) -> Plot:
         Line("mean SIC", at, [runs.median(mean_of) for runs in by.values()]),
         Line("Jain", at, [runs.median(jain_of) for runs in by.values()]),
     ]
-    return Plot(dial, f"More {dial}", dial, "", lines)
+    return Plot(
+        dial, f"More {dial}", f"{dial} (number)", "mean SIC (share), Jain's index (0 to 1)", lines
+    )

@@ -214,4 +214,5 @@ def _simple_plot(simple: list[SimpleCase]) -> Plot:
         Line("weighted throughput", fitting, [jain(case.throughput) for case in simple]),
         Line("log-utility", fitting, [jain(case.logs) for case in simple]),
     ]
-    return Plot("simple", "Jain's index of 60 alike queries", "queries that fit", "Jain", lines)
+    title = "How alike 60 alike queries are served"
+    return Plot("simple", title, "queries that fit (number)", "Jain's index (0 to 1)", lines)
