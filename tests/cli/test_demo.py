@@ -28,6 +28,7 @@ from penstock.cli.demo.meter import (
     marginal_rate,
     oldest,
 )
+from penstock.cli.demo.picture import picture
 from penstock.cli.demo.screen import DemoScreen, latency_by_time, plot, scale
 from penstock.cli.demo.show import (
     DEMO_SECONDS,
@@ -318,6 +319,21 @@ class TestOptions:
             PenstockError, match=r"--json must be a file that can be written; got .*No such file"
         ):
             show(file=tmp_path / "no" / "figures.json")
+        with pytest.raises(PenstockError, match=r"--plot must be an SVG or a PNG, .*'demo.txt'"):
+            show(drawn=Path("demo.txt"))
+
+    def test_the_picture_has_both_runs_the_bursts_and_what_was_asked_for(self) -> None:
+        load = Workload(1000.0, 40.0, 2, 3.0)
+        seen = {
+            run: [reading(elapsed=float(second), latency=second * slope) for second in range(41)]
+            for run, slope in (("plain", 0.7), ("gated", 0.05))
+        }
+        drawn = picture(seen, load)
+        assert [line.label for line in drawn.lines] == ["without Penstock", "with Penstock"]
+        assert [line.y[-1] for line in drawn.lines] == pytest.approx([28.0, 2.0])
+        assert drawn.marks == [("asked for: 3 s", 3.0)]
+        assert drawn.spans[0] == ("5 × what fits", 12.0, 20.0)
+        assert all(load.factor_at(begin) > 1 for _, begin, _ in drawn.spans)
 
     def test_a_press_is_remembered_and_a_second_one_is_not_made_to_wait(self) -> None:
         interrupt = Interrupt()
@@ -349,7 +365,8 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path, scratc
     here = tmp_path / "here"
     here.mkdir()
     figures = here / "figures.json"
-    command = [*PENSTOCK, "demo", "--seconds", "4", "--json", str(figures)]
+    drawn = here / "demo.svg"
+    command = [*PENSTOCK, "demo", "--seconds", "4", "--json", str(figures), "--plot", str(drawn)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", done.stdout)
@@ -364,7 +381,10 @@ def test_without_a_terminal_it_prints_lines_and_a_summary(tmp_path: Path, scratc
     assert told["plain"]["accuracy"]["count_error"] == 0.0
     assert told["gated"]["ledger_balanced"]
     assert left_behind(scratch) == []
-    assert [path.name for path in here.iterdir()] == ["figures.json"]
+    assert sorted(path.name for path in here.iterdir()) == ["demo.svg", "figures.json"]
+    text = drawn.read_text()
+    for said in ("without Penstock", "time since the stream began (s)", "5 × what fits"):
+        assert said in text
 
 
 @pytest.mark.spark

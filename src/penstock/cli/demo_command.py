@@ -14,6 +14,7 @@ examples:
 
   penstock demo                                  in full, under three minutes
   penstock demo --seconds 15 --json figures.json shorter, with all figures in a file
+  penstock demo --plot demo.svg                  with a picture of how late results were
 
 The stream comes at multiples of what this machine turns out to manage, so any machine is in the
 same trouble. Ctrl-C ends it; where the output is no terminal it prints a line a second.
@@ -28,10 +29,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--seconds", type=float, metavar="N", help="of each run (default: about 40)"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write all figures")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="where to draw both runs, an SVG or a PNG"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Shows the demo."""
     with installed("spark"):
         from penstock.cli.demo.show import show
-    return show(options.seconds, options.json)
+    return show(options.seconds, options.json, options.plot)

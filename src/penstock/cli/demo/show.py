@@ -4,12 +4,16 @@ import json
 import signal
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 
-from penstock.cli.command_support import check_writable
+from penstock.cli.command_support import check_writable, installed
 from penstock.cli.demo.calibrate import Bench
+from penstock.cli.demo.meter import Reading
+from penstock.cli.demo.picture import picture
 from penstock.cli.demo.runner import DemoRun, Runner, TooEasy
 from penstock.cli.demo.screen import DemoScreen
 from penstock.cli.demo.summary import Verdict, as_json, conclusion, judge, table
@@ -19,12 +23,14 @@ from penstock.cli.demo.workload import Workload
 from penstock.cli.interrupt import Interrupt
 from penstock.cli.terminal import drawable
 from penstock.errors import PenstockError
+from penstock.plots import draw
 from penstock.spark.session import check_java, cores, session, workspace
 
 DEMO_SECONDS = 165.0
 """How long the whole demo takes; where Spark takes long to start, the runs are shorter."""
 LONGEST_RUN_SECONDS, SHORTEST_RUN_SECONDS = 40.0, 20.0
 """How long a run takes, unless the user asks for another length."""
+PICTURES = (".svg", ".png")
 LEAST_SECONDS, MOST_SECONDS = 4.0, 3600.0
 """What the user may ask for."""
 SPARK_START_SECONDS = 8.0
@@ -35,14 +41,45 @@ RUN_OVERHEAD_SECONDS = 4.0
 COMPARING_SECONDS = 4.0
 
 
-def show(seconds: float | None = None, file: Path | None = None) -> int:
-    """Runs the demo, each of its two runs for so many seconds, and returns the exit code."""
-    _check(seconds, file)
+class Seen(DemoView):
+    """Remembers what a view is told of each run, the last try of it."""
+
+    def __init__(self, view: DemoView) -> None:
+        self._view = view
+        self.readings: dict[str, list[Reading]] = {}
+
+    def __enter__(self) -> Self:
+        self._view.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._view.__exit__(*error)
+
+    def stage(self, title: str, seconds: float, later: float) -> None:
+        """Tells the view."""
+        self._view.stage(title, seconds, later)
+
+    def reading(self, run: str, reading: Reading) -> None:
+        """Remembers it, and tells the view."""
+        before = self.readings.setdefault(run, [])
+        if before and before[-1].elapsed > reading.elapsed:
+            before.clear()  # it was too easy, and begins again
+        before.append(reading)
+        self._view.reading(run, reading)
+
+
+def show(seconds: float | None = None, file: Path | None = None, drawn: Path | None = None) -> int:
+    """Runs the demo, each of its two runs for so many seconds, and returns the exit code.
+
+    All figures go to ``file``, and a picture of both runs to ``drawn``.
+    """
+    _check(seconds, file, drawn)
     check_java()
     console, clock, interrupt = Console(), Clock(), Interrupt()
+    seen = Seen(_view(console, clock))
     try:
         with interrupt.installed():
-            load, verdicts = _performed(seconds, _view(console, clock), clock, interrupt)
+            load, verdicts = _performed(seconds, seen, clock, interrupt)
     except KeyboardInterrupt:
         console.print(f"stopped after {clock.elapsed:.0f} s; nothing is left running")
         return 128 + (interrupt.number or signal.SIGINT)
@@ -50,16 +87,25 @@ def show(seconds: float | None = None, file: Path | None = None) -> int:
     console.print(conclusion(verdicts, load, clock.elapsed), highlight=False, soft_wrap=True)
     if file is not None:
         file.write_text(json.dumps(as_json(verdicts, load, clock.elapsed), indent=2) + "\n")
+    if drawn is not None:
+        draw(picture(seen.readings, load), drawn)
     return 0
 
 
-def _check(seconds: float | None, file: Path | None) -> None:
+def _check(seconds: float | None, file: Path | None, drawn: Path | None) -> None:
     if seconds is not None and not LEAST_SECONDS <= seconds <= MOST_SECONDS:
         raise PenstockError(
             f"--seconds must lie between {LEAST_SECONDS:g} and {MOST_SECONDS:g}, such as 40; "
             f"got {seconds:g}"
         )
     check_writable("--json", file)
+    if drawn is None:
+        return
+    if drawn.suffix not in PICTURES:
+        raise PenstockError(f"--plot must be an SVG or a PNG, such as demo.svg; got {str(drawn)!r}")
+    check_writable("--plot", drawn)
+    with installed("experiments"):
+        import_module("matplotlib")
 
 
 def _view(console: Console, clock: Clock) -> DemoView:
