@@ -58,4 +58,5 @@ def test_made_up_requests_break_nothing(oracle: str) -> None:
             tried[case.path] = tried.get(case.path, 0) + 1
 
         send()
+    print(f"{sum(tried.values())} requests: {tried}")  # seen with -s
     assert set(tried) >= {"/sites", "/queries", "/history", "/terms", "/sites/{site}/latency"}

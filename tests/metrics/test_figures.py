@@ -22,10 +22,12 @@ from penstock.errors import PenstockError
 from penstock.federation.messages import SiteStatistics
 from penstock.federation.oracle_messages import ListedQuery, ListedSite, QueriesAnswer
 from penstock.metrics.distributions import BATCH_BOUNDS_SECONDS, Distributions
+from penstock.metrics.exposition import Exposition
 from penstock.metrics.figures import (
     ASKED_FIGURES,
     FEDERATION_FIGURES,
     GUARD_FIGURES,
+    LINK_FIGURES,
     ORACLE_QUERY_FIGURES,
     ORACLE_SITE_FIGURES,
     QUERY_FIGURES,
@@ -35,6 +37,7 @@ from penstock.metrics.figures import (
     Figure,
 )
 from penstock.metrics.listening import place
+from penstock.metrics.oracle_collector import OracleCollector
 from penstock.metrics.site_collector import (
     MOST_QUERIES,
     OF_STATISTICS,
@@ -42,7 +45,7 @@ from penstock.metrics.site_collector import (
     REFUSED_FIGURES,
     SiteCollector,
 )
-from penstock.metrics.told import SiteTold
+from penstock.metrics.told import OracleTold, SiteTold
 from penstock.spark.site_report import CapacityReport, QueryReport, SiteReport
 from tests.metrics.prometheus import promtool
 from tests.metrics.samples import a_report, exposed, samples
@@ -101,6 +104,32 @@ def test_figures_are_those_of_the_report() -> None:
         assert found["penstock_query_latency_seconds", percentile] == p95
     assert found["penstock_site_ledger_balanced", ()] == 1.0
     assert found["penstock_site_target_latency_seconds", ()] == 2.0
+
+
+def test_what_flows_between_sites_is_collected_as_the_page_draws_it() -> None:
+    def part(name: str, rows: float, *receivers: str) -> dict[str, Any]:
+        return {"id": name, "sends_to": list(receivers), "rows_per_second": rows}
+
+    sites = [
+        {
+            "site": "rome",
+            "statistics": {},
+            "fragments": [part("a", 6.0, "r1", "r2"), part("r1", 1.0)],
+        },
+        {
+            "site": "oslo",
+            "statistics": {},
+            "fragments": [part("b", 5.0, "r1"), part("c", 2.0, "r1")],
+        },
+        {"site": "kyoto", "statistics": {}, "fragments": [part("r2", 1.0), part("d", 1.0, "gone")]},
+    ]
+    collector = OracleCollector(lambda: OracleTold(sites, {"queries": []}))
+    text = Exposition(collector).written(None)[0].decode()
+    assert {
+        (labels["sender"], labels["receiver"]): value
+        for (name, pairs), value in samples(text).items()
+        if name == "penstock_oracle_link_rows_per_second" and (labels := dict(pairs))
+    } == {("rome", "kyoto"): 3.0, ("oslo", "rome"): 7.0}
 
 
 def test_what_nobody_knows_has_no_sample() -> None:
@@ -188,6 +217,7 @@ def names_of_all() -> set[str]:
         (STATISTICS_FIGURES, "penstock_oracle_site_"),
         (ORACLE_QUERY_FIGURES, "penstock_oracle_query_"),
         (FEDERATION_FIGURES, ""),
+        (LINK_FIGURES, ""),
     )
     found = {
         prefix + figure.name + ("_total" if figure.kind == "counter" else "")

@@ -149,6 +149,7 @@ class JobPage:
             sic_now=None if query.sic_now is None else _share(query.sic_now),
             rows=0,
             latency_ms={"p50": late.p50, "p95": late.p95, "p99": late.p99},
+            latency_measured=late.measured,
             fragments=1,
             sites=[self._name],
             weight=1.0 if terms is None else terms.weight,

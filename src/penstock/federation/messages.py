@@ -111,6 +111,8 @@ class QueryStatus(Message):
     sic_now: Fraction | None = None
     rows: Amount = 0
     latency_ms: dict[str, float] = {}
+    latency_measured: bool | None = None
+    """Whether that is from the arrival of tuples, and not modelled; None where nobody says."""
     fragments: int = 0
     sites: list[Name] = []
     updates_sent: Amount = 0
@@ -128,7 +130,9 @@ class SiteStatistics(Message):
     throughput: Amount = 0
     """Tuples admitted a second, over the STW."""
     latency_ms: Amount = 0
-    """The p95 from a tuple's arrival to the commit of its batch."""
+    """The p95 from a tuple's arrival to the commit of its batch, of the worst query."""
+    latency_measured: bool | None = None
+    """Whether that is from the arrival of tuples, and not modelled; None where nobody says."""
     latency_target_ms: Amount = 0
     """The latency that its file asks for; 0 where it does not say."""
     dropped: Amount = 0

@@ -204,7 +204,7 @@ def _news(before: _Known | None, beat: Heartbeat, now: float) -> Iterator[Event]
         yield _event("site-back", now, name, f"is back after {now - before.heard:.0f} s")
     shed, shed_before = beat.statistics.dropped, before.beat.statistics.dropped if before else 0
     if shed and not shed_before:
-        yield _event("overload-began", now, name, f"sheds {shed:.0f} tuples a second")
+        yield _event("overload-began", now, name, f"sheds {shed:,.0f} tuples a second")
     if shed_before and not shed:
         yield _event("overload-ended", now, name, "sheds nothing any more")
     yield from _held_back(None if before is None else before.beat, beat, now)

@@ -326,11 +326,13 @@ class SiteHost:
         order, stream = self.roots()[query], self._root_stream(query)
         sites = {place.site for places in order.places.values() for place in places}
         terms = self.site.settings.terms.get(query, QueryTerms())
+        late = None if stream is None else LatencyReport.of(list(stream.latencies))
         return QueryStatus(
             query=query,
             sic_now=self.result_sic(query),
             rows=0 if stream is None else rows_of_results(list(stream.results)),
-            latency_ms={} if stream is None else _latencies(stream),
+            latency_ms={} if late is None else {"p50": late.p50, "p95": late.p95, "p99": late.p99},
+            latency_measured=None if late is None else late.measured,
             fragments=sum(len(places) for places in order.places.values()),
             sites=sorted(sites),
             weight=terms.weight,
@@ -483,12 +485,6 @@ def _own_terms(file: SiteFile) -> dict[str, QueryTerms]:
         )
         for name, query in file.queries.items()
     }
-
-
-def _latencies(stream: SparkQuery) -> dict[str, float]:
-    """Answers how old tuples were when their batch at the root was committed."""
-    latency = LatencyReport.of(list(stream.latencies))
-    return {"p50": latency.p50, "p95": latency.p95, "p99": latency.p99}
 
 
 def _same(known: FragmentOrder, order: FragmentOrder) -> bool:

@@ -38,12 +38,14 @@ class StatisticsManager:
     ) -> SiteStatistics:
         """Returns the statistics; ``told`` is what coordinators said of queries."""
         admitted, shed = self._rates()
-        late = [query.latency_ms.p95 for query in report.queries if query.batches]
+        late = [query.latency_ms for query in report.queries if query.batches]
+        worst = max(late, key=lambda one: one.p95, default=None)
         known = _known(told, report)
         waiting = [query.backlog for query in report.queries if query.backlog is not None]
         return SiteStatistics(
             throughput=admitted,
-            latency_ms=max(late, default=0.0),
+            latency_ms=0.0 if worst is None else worst.p95,
+            latency_measured=None if worst is None else worst.measured,
             dropped=shed,
             average_sic=sum(known) / len(known) if known else None,
             fragments_running=running,

@@ -200,6 +200,11 @@ STATISTICS_FIGURES = (
     _gauge("dropped_tuples_per_second", "dropped", "Tuples shed, over the STW."),
     _gauge("latency_seconds", "latency_ms", "The 95th percentile of the worst query.", MILLI),
     _gauge(
+        "latency_measured",
+        "latency_measured",
+        "1 where that is measured from arrivals, 0 where it is modelled.",
+    ),
+    _gauge(
         "target_latency_seconds",
         "latency_target_ms",
         "The latency that the site is to hold.",
@@ -252,6 +257,11 @@ ORACLE_QUERY_FIGURES = (
         )
         for rank in (50, 95, 99)
     ),
+    _gauge(
+        "latency_measured",
+        "latency_measured",
+        "1 where that is measured from arrivals, 0 where it is modelled.",
+    ),
     _gauge("fragments", "fragments", "Fragments of the query, replicas included."),
     _gauge("updates_sent", "updates_sent", "Messages by which its coordinator told the SIC."),
     _gauge("largest_update_bytes", "update_bytes_max", "The largest of them."),
@@ -259,6 +269,14 @@ ORACLE_QUERY_FIGURES = (
     _gauge("silent", "silent", "1 where the site of the root is silent, and this is old."),
 )
 """Their names stand behind ``penstock_oracle_query_``."""
+LINK_FIGURES = (
+    _gauge(
+        "penstock_oracle_link_rows_per_second",
+        "rows",
+        "Rows that fragments at one site sent to those at another, between its last heartbeats.",
+        fold=sum,
+    ),
+)
 FEDERATION_FIGURES = (
     _gauge("penstock_oracle_jain_index", "jain", "Jain's index of the SIC of all queries."),
     _gauge("penstock_oracle_sic_ratio", "mean_sic", "The mean SIC of all queries."),

@@ -30,6 +30,7 @@ const chart = new TimeChart(at("fairness-chart"), {
   label: "Fairness over time",
   unit: "share",
   range: [0, 1],
+  height: 230,
   series: [
     { label: "mean SIC", colour: "--accent", write: (value) => value.toFixed(2) },
     { label: "Jain's index", colour: "--second", write: (value) => value.toFixed(2), dash: [6, 4] },
@@ -148,14 +149,16 @@ function tiles() {
   });
 }
 
-const BAD = new Set(["site-silent", "fragment-failed", "overload-began", "held-back"]);
+const BAD = new Set(["site-silent", "fragment-failed"]);
+const BUSY = new Set(["overload-began", "held-back"]); // what a site is for, or what only an option holds up
+const tone = ({ kind }) => (BAD.has(kind) ? "bad" : BUSY.has(kind) ? "busy" : "good");
 
 function events(told) {
   const place = at("event-list");
   const shape = JSON.stringify(told.at(-1) ?? []) + told.length;
   if (place.dataset.shape === shape) return;
   place.dataset.shape = shape;
-  arrange(place, told.toReversed().map((event) => h("li", { "data-state": BAD.has(event.kind) ? "bad" : "good" }, h("time", { datetime: new Date(event.at * 1000).toISOString() }, text.clock(event.at)), h("span", {}, event.text))));
+  arrange(place, told.toReversed().map((event) => h("li", { "data-state": tone(event) }, h("time", { datetime: new Date(event.at * 1000).toISOString() }, text.clock(event.at)), h("span", {}, event.text))));
 }
 
 const SAID = { waiting: "connecting", live: "live", lost: "not connected", stranger: "needs a token" };

@@ -5,7 +5,7 @@ import { siteStanding } from "./tables.js";
 import * as text from "./text.js";
 
 const WIDTH = 460;
-const HEIGHT = 300;
+const HEIGHT = 290;
 const BOX = { wide: 126, tall: 46 };
 const DOT = { wide: 14, tall: 14 };
 const MOST_BOXES = 8; // beyond them sites are dots, with their names around
@@ -68,6 +68,7 @@ export class FlowMap {
   show(sites) {
     const links = linksBetween(sites);
     const shape = JSON.stringify([sites.map((site) => [site.site, site.silent, siteStanding(site).state, site.fragments.length]), links.map((link) => [link.from, link.to])]);
+    const silent = new Set(sites.filter((site) => site.silent).map((site) => site.site));
     const figures = JSON.stringify(links.map((link) => text.count(link.rows)));
     const rests = sites.length > MOST_BOXES && performance.now() - this.drawnAt < REDRAW_MS;
     if (shape === this.shape && (figures === this.figures || rests)) return;
@@ -80,7 +81,7 @@ export class FlowMap {
     const small = sites.length > MOST_BOXES;
     const box = small ? DOT : BOX;
     const most = Math.max(...links.map((link) => link.rows), 1e-9);
-    const arrows = links.map((link) => this.link(link, arc(at.get(link.from), at.get(link.to), box), most, small ? 1.5 : 3));
+    const arrows = links.map((link) => this.link({ ...link, old: silent.has(link.from) }, arc(at.get(link.from), at.get(link.to), box), most, small ? 1.5 : 3));
     const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${tall.toFixed(0)}`, role: "group", "aria-label": "Sites and the links between them" },
       svg("defs", {}, svg("marker", { id: "head", viewBox: "0 0 8 8", refX: 6, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8Z" }))),
       arrows.map(([path]) => path),
@@ -92,7 +93,7 @@ export class FlowMap {
 
   link(link, { path, label }, most, widest) {
     const said = `${link.from} → ${link.to}: ${text.count(link.rows)} rows/s for ${[...link.queries].join(", ")}`;
-    const drawn = svg("path", { class: "flow", d: path, "marker-end": "url(#head)" }, svg("title", {}, said));
+    const drawn = svg("path", { class: link.old ? "flow old" : "flow", d: path, "marker-end": "url(#head)" }, svg("title", {}, said));
     drawn.style.strokeWidth = `${(1 + widest * Math.sqrt(link.rows / most)).toFixed(1)}px`;
     const words = text.count(link.rows);
     const wide = 10 + 6.2 * words.length;
@@ -110,19 +111,19 @@ export class FlowMap {
     const pressed = (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); open(); } };
     return svg("g", { class: "node", "data-state": state, tabindex: 0, role: "button", "aria-label": `${site.site}: ${said}, ${fragments}`, click: open, keydown: pressed },
       svg("title", {}, `${site.site}: ${said}, ${fragments}`),
-      small ? dot(site.site, x, y, angle) : boxed(site.site, fragments, x, y));
+      small ? dot(site.site, x, y, angle) : boxed(site.site, state === "bad" ? said : fragments, x, y));
   }
 }
 
 const shortened = (name, most) => (name.length > most ? `${name.slice(0, most - 1)}…` : name);
 
-function boxed(name, fragments, x, y) {
+function boxed(name, words, x, y) {
   const left = x - BOX.wide / 2;
   return [
     svg("rect", { x: left, y: y - BOX.tall / 2, width: BOX.wide, height: BOX.tall, rx: 8 }),
     svg("circle", { cx: left + 13, cy: y - 7, r: 4 }),
     svg("text", { class: "what", x: left + 23, y: y - 3 }, shortened(name, 13)),
-    svg("text", { class: "more", x: left + 9, y: y + 14 }, fragments),
+    svg("text", { class: "more", x: left + 9, y: y + 14 }, words),
   ];
 }
 

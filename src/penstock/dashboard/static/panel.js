@@ -5,7 +5,7 @@ import { arrange, h, setText } from "./dom.js";
 import { ask } from "./feed.js";
 import { Inside } from "./inside.js";
 import { TimeChart } from "./charts.js";
-import { shedNow, shedOf, sicNow, siteStanding } from "./tables.js";
+import { modelled, shedNow, shedOf, sicNow, siteStanding } from "./tables.js";
 import * as text from "./text.js";
 
 const HISTORY_SECONDS = 900;
@@ -136,8 +136,8 @@ class QueryView {
       ["SIC now", text.sic(now, 3)], ["Mean SIC", text.sic(query.sic, 3)],
       ["Arrived", text.exact(query.arrived)], ["Admitted", text.exact(query.admitted)],
       ["Shed", `${text.exact(query.shed)} (${text.percent(shedOf(query))})`],
-      ["Latency p95", text.milliseconds(query.latency_ms.p95)], ["Rows of results", text.exact(query.rows)],
-      ["Weight", `${query.weight}`], ["Floor", text.sic(query.floor)], ["Ceiling", query.ceiling === null ? "none" : text.sic(query.ceiling)],
+      ["Latency p95", text.milliseconds(query.latency_ms.p95) + (modelled(query) && ", modelled")], ["Rows of results", text.exact(query.rows)],
+      ["Weight", `${query.weight}`], ["Floor", query.floor > 0 ? text.sic(query.floor) : "none"], ["Ceiling", query.ceiling === null ? "none" : text.sic(query.ceiling)],
       ["Root at", query.site],
     ]);
     this.terms.show([`${query.weight}`, `${query.floor}`, query.ceiling === null ? "none" : `${query.ceiling}`]);
@@ -150,13 +150,15 @@ class QueryView {
   }
 
   rows() {
-    return [...this.panel.lists.sites.values()].flatMap((site) => site.fragments.filter((fragment) => fragment.query === this.key).map((fragment) =>
-      h("tr", {}, h("th", { scope: "row" }, fragment.fragment),
+    const parts = [...this.panel.lists.sites.values()].flatMap((site) => site.fragments.filter((fragment) => fragment.query === this.key).map((fragment) => ({ site, fragment })));
+    const last = ({ fragment }) => Number(fragment.sends_to.length === 0); // the one that has the result
+    return parts.sort((one, other) => last(one) - last(other)).map(({ site, fragment }) =>
+      h("tr", { "data-old": site.silent }, h("th", { scope: "row" }, fragment.fragment),
         h("td", {}, h("a", { href: `#site=${encodeURIComponent(site.site)}` }, site.site)),
         h("td", { class: "number" }, text.count(fragment.arrived_per_second)),
         h("td", { class: "number" }, text.percent(shareShed(fragment))),
         h("td", { class: "number" }, text.count(fragment.rows_per_second)),
-        h("td", {}, fragment.sends_to.map((id) => id.split("@")[0]).join(", ") || "the result"))));
+        h("td", {}, fragment.sends_to.map((id) => id.split("@")[0]).join(", ") || "the result")));
   }
 
   redraw() {
@@ -168,6 +170,7 @@ class QueryView {
   }
 }
 
+const target = ({ latency_target_ms: asked }) => (asked > 0 ? asked / 1000 : null);
 const shareShed = (fragment) => (fragment.arrived > 0 ? Math.max(0, 1 - fragment.admitted / fragment.arrived) : null);
 
 class SiteView {
@@ -176,12 +179,35 @@ class SiteView {
     this.figures = new Figures();
     this.state = h("p", { class: "lead" });
     this.inside = new Inside();
+    const place = h("div", { class: "chart" });
     this.latency = numbersForm("Latency", [{ name: "seconds", title: "Latency to hold, in seconds", min: 0.001, max: 86400, step: "any" }], (given) => changeLatency(key, given));
     this.element = h("div", { class: "inside" }, this.state, this.figures.element,
       h("h3", {}, "Its gates from inside"), this.inside.element,
+      h("h3", {}, "Latency over time"), place,
       h("h3", {}, "Change its latency"), this.latency.element);
+    this.chart = new TimeChart(place, {
+      label: `Latency of ${key}`, unit: "seconds", height: 150,
+      series: [
+        { label: "p95 of its worst query", colour: "--accent", write: (value) => value.toFixed(1) },
+        { label: "target", colour: "--second", write: (value) => value.toFixed(1), dash: [6, 4] },
+      ],
+    });
+    this.data = [[], [], []];
+    this.heard = 0;
+    ask(`history?site=${encodeURIComponent(key)}&since=${Date.now() / 1000 - HISTORY_SECONDS}`).then((told) => this.past(told), () => {});
     this.look();
     this.timer = setInterval(() => this.look(), INSIDE_EVERY_MS);
+  }
+
+  past({ sites }) {
+    const first = this.data[0][0] ?? Number.POSITIVE_INFINITY;
+    const before = sites.filter((moment) => moment.at < first);
+    this.data = [
+      [...before.map((moment) => moment.at), ...this.data[0]],
+      [...before.map((moment) => moment.latency_ms / 1000), ...this.data[1]],
+      [...before.map(() => null), ...this.data[2]], // the history does not have it
+    ];
+    if (this.data[0].length > 0) this.chart.show(this.data);
   }
 
   async look() {
@@ -208,17 +234,25 @@ class SiteView {
     this.figures.show([
       ["Busy", text.percent(told.utilisation)], ["Capacity", `${text.count(told.capacity)} tuples/s`],
       ["Admitted", `${text.count(told.throughput)} tuples/s`], ["Shed", `${text.count(told.dropped)} tuples/s (${text.percent(shedNow(site))})`],
-      ["Latency p95", text.milliseconds(told.latency_ms)], ["Target", told.latency_target_ms > 0 ? text.milliseconds(told.latency_target_ms) : text.NONE],
+      ["Latency p95", text.milliseconds(told.latency_ms) + (modelled(told) && ", modelled")], ["Target", text.target(told.latency_target_ms)],
       ["Backlog", text.exact(told.backlog)], ["Average SIC", text.sic(told.average_sic, 3)],
       ["Fragments", text.exact(told.fragments_running)], ["Connected", text.exact(told.fragments_connected)],
       ["Refused", Object.entries(told.refused).map(([reason, n]) => `${n} ${reason}`).join(", ") || "nothing"],
       ["Address", site.address],
     ]);
+    if (site.heard !== this.heard && !site.silent) {
+      this.heard = site.heard;
+      [site.heard, told.latency_ms / 1000, target(told)].forEach((value, n) => this.data[n].push(value));
+      this.chart.show(this.data);
+    }
   }
 
-  redraw() {}
+  redraw() {
+    this.chart.draw();
+  }
 
   end() {
     clearInterval(this.timer);
+    this.chart.destroy();
   }
 }

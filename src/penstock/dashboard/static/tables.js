@@ -143,6 +143,10 @@ function name(title, read, mark) {
   };
 }
 
+/** A mark on a latency that is not measured. */
+export const modelled = ({ latency_measured: measured }) => (measured === false ? " *" : "");
+export const MODELLED = "* modelled: its stream does not tell when tuples arrived";
+
 export const sicNow = (query) => (query.silent ? null : or(query.sic_now, query.sic));
 export const shedOf = (query) => (query.arrived > 0 ? query.shed / query.arrived : null);
 export const shedNow = (site) => {
@@ -175,14 +179,24 @@ export function queryTable(place, open, history) {
       title: "Of late",
       kind: "wide",
       by: (query) => or(sicNow(query), LAST),
-      cell: () => svg("svg", { class: "spark", viewBox: "0 0 96 22", "aria-hidden": "true" }, svg("path")),
-      write: (cell, query) => setAttribute(cell.firstChild, "d", sparkline(history(query.query))),
+      cell: () => svg("svg", { class: "spark", viewBox: "0 0 96 22", "aria-hidden": "true" }, svg("path", { class: "below" }), svg("path")),
+      write: (cell, query) => {
+        const line = sparkline(history(query.query));
+        setAttribute(cell.firstChild, "d", line && `${line}V22H1Z`);
+        setAttribute(cell.lastChild, "d", line);
+      },
     },
     number("Mean SIC", (query) => query.sic, text.sic, { kind: "wide" }),
     number("Admitted", (query) => query.admitted, text.count, { kind: "wide" }),
     number("Shed", shedOf, text.percent),
-    number("Latency p95", (query) => query.latency_ms.p95, text.milliseconds, { kind: "middle" }),
-    number("±", (query) => query.interval_width, (width) => (width === null || width === undefined ? text.NONE : `${(100 * width).toFixed(1)} %`), { kind: "wide", column: { help: "Half the width of the interval of 95 % around a count over its STW" } }),
+    {
+      ...number("Latency p95", (query) => query.latency_ms.p95, text.milliseconds, { kind: "middle" }),
+      write: (cell, query) => {
+        setText(cell, text.milliseconds(query.latency_ms.p95) + modelled(query));
+        setAttribute(cell, "title", modelled(query) ? MODELLED : null);
+      },
+    },
+    number("Count ±", (query) => query.interval_width, (width) => (width === null || width === undefined ? text.NONE : `${(100 * width).toFixed(1)} %`), { kind: "wide", column: { help: "Half the width of the interval of 95 % around a count over its STW" } }),
     number("Weight", (query) => query.weight, (weight) => `${+weight.toPrecision(3)}`, { kind: "middle" }),
     number("Floor", (query) => query.floor, (floor) => (floor > 0 ? text.sic(floor) : text.NONE), { kind: "wide" }),
   ];
@@ -201,8 +215,9 @@ export function siteTable(place, open) {
       cell: () => h("span", {}, h("b"), h("small")),
       write: (cell, site) => {
         const { latency_ms: now, latency_target_ms: target } = site.statistics;
-        setText(cell.firstChild, text.milliseconds(now));
-        setText(cell.lastChild, target > 0 ? ` of ${text.milliseconds(target)}` : "");
+        setText(cell.firstChild, text.milliseconds(now) + modelled(site.statistics));
+        setText(cell.lastChild, target > 0 ? ` of ${text.target(target)}` : "");
+        setAttribute(cell, "title", modelled(site.statistics) ? MODELLED : null);
         setAttribute(cell, "data-late", target > 0 && now > target ? "" : null);
       },
     },

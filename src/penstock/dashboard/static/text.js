@@ -1,7 +1,7 @@
 // Writes figures for people; a figure that nobody knows is a dash.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const short = new Intl.NumberFormat("en", { notation: "compact", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const time = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** Three digits of a number, and none of them a zero behind the point. */
@@ -27,6 +27,9 @@ export const milliseconds = (value) => {
   if (!known(value)) return NONE;
   return value < 1000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;
 };
+
+/** A latency that somebody has asked for: no zero behind its point. */
+export const target = (value) => (value > 0 ? duration(value / 1000) : NONE);
 
 /** A short time, from a fraction of a microsecond on. */
 export const duration = (seconds) => {
