@@ -8,6 +8,7 @@ from rich.console import Console
 
 from penstock.cli.run import described
 from penstock.cli.run_view import (
+    RecentRates,
     RunLines,
     RunMoment,
     RunScreen,
@@ -53,6 +54,27 @@ def test_a_plain_line() -> None:
     assert line(moment(12.3)) == (
         "[  12 s] arrived 120,010  admitted 30,010  shed 90,000  SIC: fares 0.25  trips 1.00"
     )
+
+
+def test_what_is_shed_and_why_and_latency_against_the_target() -> None:
+    """As the page has it: over the last STW; a full bar is a batch at the target."""
+    rates = RecentRates(stw_seconds=10.0)
+    assert rates.note(0.0, {"queries": []}) == (0.0, 0.0)
+    for second in range(1, 31):
+        told = {"queries": [{"admitted": 300 * second, "shed": 900 * max(0, second - 10)}]}
+        found = rates.note(float(second), told)
+    assert found == (300.0, 900.0)
+    late = {"fares": [0.3, 1.5, 3.5]}
+    now = RunMoment(9.0, {"fares": 0.25}, REPORT, 3.0, late, *found)
+    why = "the site sheds 75 %: 1,200 tuples a second come, and it can admit 1,000"
+    assert line(now).endswith(f"; {why}")
+    console = Console(file=io.StringIO(), width=140)
+    with console.capture() as captured:
+        console.print(table(now))
+    text = captured.get()
+    assert "1.4 s of 3 s" in text
+    assert "▁▅█" in text
+    assert latency({"p95": 1400.0, "measured": False}, 3.0) == "1.4 s of 3 s (modelled)"
 
 
 HELD_BACK = {

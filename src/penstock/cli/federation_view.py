@@ -8,17 +8,17 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.oracle_watch import FederationMoment
+from penstock.cli.sparkline import sparkline, why_shed
 from penstock.federation.messages import FAILED, SiteStatistics
 from penstock.federation.oracle_messages import ListedQuery, ListedSite
 
 WIDTH_WITHOUT_TERMINAL = 120
 """In characters, where nothing says how wide the output is."""
-BARS = "▁▂▃▄▅▆▇█"
-SITE_TITLES = (
-    *("busy", "admits/s", "sheds/s", "latency p95", "SIC", "fragments", "connected", "refused"),
-)
+SITE_TITLES = ("busy", "admits/s", "shed", "backlog", "SIC", "fragments", "refused", "latency p95")
 """Of the columns of numbers."""
-QUERY_TITLES = ("SIC now", "SIC mean", "rows", "latency p95", "fragments")
+QUERY_TITLES = ("SIC now", "SIC mean", "admitted", "shed", "latency p95", "weight", "rows")
+MOST_BARS = 12
+MODELLED = "* modelled: the stream does not tell when its tuples arrived"
 
 
 def federation_console() -> Console:
@@ -30,19 +30,25 @@ def picture(moment: FederationMoment, title: str, bars: bool = True) -> Renderab
     """Returns everything under a title."""
     return Group(
         Text(title, style="bold"),
-        sites_table(moment.sites),
+        sites_table(moment, bars),
         queries_table(moment, bars),
+        *map(Text, reasons(moment)),
         *(Text(told, style="red") for told in troubles(moment)),
         Text(verdict(moment)),
     )
 
 
-def sites_table(sites: Iterable[ListedSite]) -> Table:
-    """Returns a table with one row a site."""
+def sites_table(moment: FederationMoment, bars: bool = True) -> Table:
+    """Returns a table with one row a site; a full bar is a latency at its target, or above it."""
     shown = _table("site", SITE_TITLES)
+    if bars:
+        shown.add_column("of late")
     shown.add_column("address")
-    for site in sites:
-        shown.add_row(*_site_row(site), style="red" if site.silent else None)
+    for site in moment.sites:
+        late, target = moment.latency_ms.get(site.site, ()), site.statistics.latency_target_ms
+        drawn = [sparkline(late, target or max(late, default=1.0))] if bars else []
+        row = [*_site_row(site), *drawn, site.address.removeprefix("http://")]
+        shown.add_row(*row, style="red" if site.silent else None)
     return shown
 
 
@@ -54,7 +60,7 @@ def queries_table(moment: FederationMoment, bars: bool = True) -> Table:
     shown.add_column("sites")
     for query in moment.queries.queries:
         row = _query_row(query)
-        row += [sparkline(moment.sic.get(query.query, ()))] if bars else []
+        row += [sparkline(moment.sic.get(query.query, [])[-MOST_BARS:])] if bars else []
         shown.add_row(*row, _sites_of(query), style="red" if query.silent else None)
     return shown
 
@@ -69,21 +75,28 @@ def troubles(moment: FederationMoment) -> list[str]:
     ]
 
 
+def reasons(moment: FederationMoment) -> list[str]:
+    """Says which latencies are modelled, which sites shed, and why, and what is held back."""
+    measured = [site.statistics.latency_measured for site in moment.sites]
+    measured += [query.latency_measured for query in moment.queries.queries]
+    found = [MODELLED] if False in measured else []
+    for site in (site for site in moment.sites if not site.silent):
+        told = site.statistics
+        shed = why_shed(told.throughput, told.dropped, told.capacity)
+        found += [f"{site.site} {shed}"] if shed else []
+        found += [
+            f"{site.site}: {query} is held back by {option}"
+            for query, option in sorted(told.held_back_by.items())
+        ]
+    return found
+
+
 def verdict(moment: FederationMoment) -> str:
     """Says how fairly the queries fare, in a line."""
     answer = moment.queries
     if answer.jain is None or answer.mean_sic is None:
         return "no query has a result yet"
     return f"Jain's index {answer.jain:.4f}; mean SIC {answer.mean_sic:.3f}"
-
-
-def sparkline(values: Iterable[float]) -> str:
-    """Draws numbers from 0 to 1 as bars.
-
-    >>> sparkline([0.0, 0.5, 1.0])
-    '▁▅█'
-    """
-    return "".join(BARS[min(int(value * len(BARS)), len(BARS) - 1)] for value in values)
 
 
 def line(moment: FederationMoment, elapsed: float) -> str:
@@ -111,13 +124,12 @@ def _site_row(site: ListedSite) -> list[str]:
         site.site,
         f"silent {site.age:.0f} s" if site.silent else _busy(told),
         f"{told.throughput:,.0f}",
-        f"{told.dropped:,.0f}",
-        _against_target(told),
+        _share(told.dropped, told.throughput + told.dropped),
+        "-" if told.backlog is None else f"{told.backlog:,.0f}",
         _sic(told.average_sic),
         f"{told.fragments_running}",
-        f"{told.fragments_connected}",
         f"{sum(told.refused.values()):,}",
-        site.address,
+        _against_target(told),
     ]
 
 
@@ -127,9 +139,11 @@ def _query_row(query: ListedQuery) -> list[str]:
         query.query,
         "silent" if query.silent else _sic(query.sic_now),
         _sic(query.sic),
+        f"{query.admitted:,.0f}",
+        _share(query.shed, query.arrived),
+        "-" if late is None else _seconds(late, query.latency_measured),
+        f"{query.weight:g}",
         f"{query.rows:,.0f}",
-        "-" if late is None else f"{late / 1000:.1f} s",
-        f"{query.fragments}",
     ]
 
 
@@ -144,7 +158,15 @@ def _busy(told: SiteStatistics) -> str:
 
 def _against_target(told: SiteStatistics) -> str:
     target = f" of {told.latency_target_ms / 1000:g} s" if told.latency_target_ms else ""
-    return f"{told.latency_ms / 1000:.1f} s{target}"
+    return _seconds(told.latency_ms, told.latency_measured) + target
+
+
+def _seconds(milliseconds: float, measured: bool | None) -> str:
+    return f"{milliseconds / 1000:.1f} s" + (" *" if measured is False else "")
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.0%}" if whole > 0 else "-"
 
 
 def _sic(value: float | None) -> str:

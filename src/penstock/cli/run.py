@@ -13,7 +13,16 @@ from rich.console import Console
 
 from penstock.cli.command_support import check_seconds, check_writable
 from penstock.cli.interrupt import Interrupt
-from penstock.cli.run_view import RunMoment, RunView, backlog, held_back, latency, view, would_be
+from penstock.cli.run_view import (
+    RecentRates,
+    RunMoment,
+    RunView,
+    backlog,
+    held_back,
+    latency,
+    view,
+    would_be,
+)
 from penstock.cli.terminal import say
 from penstock.errors import PenstockError
 from penstock.jobs.check import check as check_on_spark
@@ -23,10 +32,12 @@ from penstock.metrics.listening import place
 from penstock.spark.session import check_java, session, workspace
 from penstock.spark.site import Site
 from penstock.spark.site_page import opened
-from penstock.spark.site_report import QueryReport
+from penstock.spark.site_report import LatencyReport, QueryReport
 from penstock.sql import Rewritten
 
 POLL_SECONDS = 0.25
+BATCHES_OF_LATE = 12
+"""Of which the view shows the latency."""
 Outcome = tuple[dict[str, Any], dict[str, str]]
 """The report, and the reasons why queries failed."""
 
@@ -172,18 +183,38 @@ def _watched(
     interrupt: Interrupt,
 ) -> dict[str, str]:
     """Watches until the time is over, the user stops the job, or all queries have ended."""
-    began = time.monotonic()
+    began, rates = time.monotonic(), RecentRates(site.settings.stw_seconds)
     failures: dict[str, str] = {}
     while seconds is None or time.monotonic() < began + seconds:
         try:
             interrupt.pause(POLL_SECONDS)
         except KeyboardInterrupt:
             break
-        seen.moment(RunMoment(time.monotonic() - began, site.sic(), site.report().to_dict()))
+        seen.moment(_moment(time.monotonic() - began, site, rates))
         failures = {name: why for name, query in queries.items() if (why := _failure(query))}
         if failures or not any(query.isActive for query in queries.values()):
             break
     return failures
+
+
+def _moment(elapsed: float, site: Site, rates: RecentRates) -> RunMoment:
+    report = site.report().to_dict()
+    admitted, shed = rates.note(elapsed, report)
+    return RunMoment(
+        elapsed, site.sic(), report, site.settings.target_seconds, _late(site), admitted, shed
+    )
+
+
+def _late(site: Site) -> dict[str, list[float]]:
+    """Returns of each query the p95 of its last batches, in seconds, the oldest first."""
+    recent = {
+        name: [each for each in list(stream.latencies)[-BATCHES_OF_LATE:] if each.admitted > 0]
+        for name, stream in site.streams.items()
+    }
+    return {
+        name: [LatencyReport.of([batch]).p95 / 1000 for batch in batches]
+        for name, batches in recent.items()
+    }
 
 
 def _failure(query: StreamingQuery) -> str | None:

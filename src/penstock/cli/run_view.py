@@ -1,13 +1,15 @@
 """Shows a job while it runs: a table of its queries, or plain lines."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.sparkline import sparkline, why_shed
 from penstock.cli.terminal import Plain, Redrawn, Shown, drawable, say
 
 LINE_SECONDS = 1.0
@@ -33,6 +35,31 @@ class RunMoment:
     sic: Mapping[str, float]
     """Each query's, over the last STW."""
     report: Mapping[str, Any]
+    target_seconds: float = 0.0
+    """The latency that the site holds; 0 where nobody says."""
+    late: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By query, seconds from arrival to result of its last batches, the p95 of each."""
+    admitted_per_second: float = 0.0
+    shed_per_second: float = 0.0
+    """Both over the last STW."""
+
+
+class RecentRates:
+    """Turns totals of a report into tuples a second over the last STW."""
+
+    def __init__(self, stw_seconds: float) -> None:
+        self._stw_seconds = stw_seconds
+        self._known: deque[tuple[float, int, int]] = deque()
+
+    def note(self, elapsed: float, report: Mapping[str, Any]) -> tuple[float, float]:
+        """Answers how many tuples were admitted a second, and how many were shed."""
+        admitted, shed = (sum(q[key] for q in report["queries"]) for key in ("admitted", "shed"))
+        self._known.append((elapsed, admitted, shed))
+        while len(self._known) > 2 and self._known[1][0] < elapsed - self._stw_seconds:
+            self._known.popleft()
+        began, admitted_then, shed_then = self._known[0]
+        seconds = max(elapsed - began, 1e-3)
+        return (admitted - admitted_then) / seconds, (shed - shed_then) / seconds
 
 
 class RunView(Shown, Protocol):
@@ -71,7 +98,7 @@ class RunScreen(Redrawn):
         title = Text(f"Penstock: {self._site}: {self._title}", style="bold")
         if self._now is None:
             return title
-        return Group(title, table(self._now), *map(Text, held_back(self._now.report)))
+        return Group(title, table(self._now), *map(Text, reasons(self._now)))
 
 
 def table(now: RunMoment) -> Table:
@@ -87,28 +114,44 @@ def table(now: RunMoment) -> Table:
         shown.title = "only watching: nothing is shed"
     for title in (*TITLES, *watches):
         shown.add_column(title, justify="right")
+    shown.add_column("latency of late")
     for query in now.report["queries"]:
         shown.add_row(
             query["id"],
             *(f"{query[key]:,}" for key in ("arrived", "admitted", "shed")),
             f"{now.sic.get(query['id'], 1.0):.2f}",
             f"{query['sic']:.2f}",
-            latency(query["latency_ms"]),
+            latency(query["latency_ms"], now.target_seconds),
             backlog(query["backlog"]),
             f"{query['batches']:,}",
             *((f"{query['would_shed']:,}", _seconds(query["would_latency_ms"])) if watches else ()),
+            _of_late(now, query["id"]),
         )
     return shown
 
 
-def latency(told: Mapping[str, Any]) -> str:
-    """Returns the 95th percentile, and says so where it is not measured."""
-    return f"{told['p95'] / 1000:.1f} s" + ("" if told["measured"] else " (modelled)")
+def _of_late(now: RunMoment, query: str) -> str:
+    """Draws the latency of the last batches; a full bar is at the target, or above it."""
+    late = now.late.get(query, ())
+    return sparkline(late, now.target_seconds or max(late, default=1.0))
+
+
+def latency(told: Mapping[str, Any], target_seconds: float = 0.0) -> str:
+    """Returns the 95th percentile against the target, and says so where it is not measured."""
+    target = f" of {target_seconds:g} s" if target_seconds > 0 else ""
+    return f"{told['p95'] / 1000:.1f} s{target}" + ("" if told["measured"] else " (modelled)")
 
 
 def backlog(tuples: int | None) -> str:
     """Returns how many tuples wait at the sources."""
     return "unknown" if tuples is None else f"{tuples:,}"
+
+
+def reasons(now: RunMoment) -> list[str]:
+    """Returns a sentence for what is shed, and why, and for each query that is held back."""
+    capacity = now.report["site"]["capacity"]
+    shed = why_shed(now.admitted_per_second, now.shed_per_second, capacity)
+    return [*([f"the site {shed}"] if shed else []), *held_back(now.report)]
 
 
 def held_back(report: Mapping[str, Any]) -> list[str]:
@@ -163,4 +206,4 @@ def line(now: RunMoment) -> str:
     if now.report["watch"]:
         shed = sum(query["would_shed"] for query in now.report["queries"])
         told = f"{told}  only watching: would shed {shed:,}"
-    return "; ".join([told, *held_back(now.report)])
+    return "; ".join([told, *reasons(now)])
