@@ -86,7 +86,8 @@ def run_batches(spark: SparkSession, site: Site, batches: int) -> None:
 def test_prometheus_has_the_figures_of_a_site_and_of_an_oracle(
     spark: SparkSession, tmp_path: Path, oracle: ServedApp
 ) -> None:
-    with Site(spark, interval="100ms", latency="10s", metrics=0, rehearse=False) as site:
+    asked: dict[str, Any] = {"interval": "100ms", "latency": "10s", "rehearse": False}
+    with Site(spark, **asked, stw="1 hour", metrics=0) as site:  # what it knows now, it knows later
         run_batches(spark, site, 3)
         assert site.metrics_address is not None
         report = site.report().to_dict()
