@@ -170,7 +170,6 @@ class QueryView {
   }
 }
 
-const target = ({ latency_target_ms: asked }) => (asked > 0 ? asked / 1000 : null);
 const shareShed = (fragment) => (fragment.arrived > 0 ? Math.max(0, 1 - fragment.admitted / fragment.arrived) : null);
 
 class SiteView {
@@ -179,35 +178,12 @@ class SiteView {
     this.figures = new Figures();
     this.state = h("p", { class: "lead" });
     this.inside = new Inside();
-    const place = h("div", { class: "chart" });
     this.latency = numbersForm("Latency", [{ name: "seconds", title: "Latency to hold, in seconds", min: 0.001, max: 86400, step: "any" }], (given) => changeLatency(key, given));
     this.element = h("div", { class: "inside" }, this.state, this.figures.element,
       h("h3", {}, "Its gates from inside"), this.inside.element,
-      h("h3", {}, "Latency over time"), place,
       h("h3", {}, "Change its latency"), this.latency.element);
-    this.chart = new TimeChart(place, {
-      label: `Latency of ${key}`, unit: "seconds", height: 150,
-      series: [
-        { label: "p95 of its worst query", colour: "--accent", write: (value) => value.toFixed(1) },
-        { label: "target", colour: "--second", write: (value) => value.toFixed(1), dash: [6, 4] },
-      ],
-    });
-    this.data = [[], [], []];
-    this.heard = 0;
-    ask(`history?site=${encodeURIComponent(key)}&since=${Date.now() / 1000 - HISTORY_SECONDS}`).then((told) => this.past(told), () => {});
     this.look();
     this.timer = setInterval(() => this.look(), INSIDE_EVERY_MS);
-  }
-
-  past({ sites }) {
-    const first = this.data[0][0] ?? Number.POSITIVE_INFINITY;
-    const before = sites.filter((moment) => moment.at < first);
-    this.data = [
-      [...before.map((moment) => moment.at), ...this.data[0]],
-      [...before.map((moment) => moment.latency_ms / 1000), ...this.data[1]],
-      [...before.map(() => null), ...this.data[2]], // the history does not have it
-    ];
-    if (this.data[0].length > 0) this.chart.show(this.data);
   }
 
   async look() {
@@ -240,19 +216,11 @@ class SiteView {
       ["Refused", Object.entries(told.refused).map(([reason, n]) => `${n} ${reason}`).join(", ") || "nothing"],
       ["Address", site.address],
     ]);
-    if (site.heard !== this.heard && !site.silent) {
-      this.heard = site.heard;
-      [site.heard, told.latency_ms / 1000, target(told)].forEach((value, n) => this.data[n].push(value));
-      this.chart.show(this.data);
-    }
   }
 
-  redraw() {
-    this.chart.draw();
-  }
+  redraw() {}
 
   end() {
     clearInterval(this.timer);
-    this.chart.destroy();
   }
 }
