@@ -16,7 +16,8 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from penstock.errors import PenstockError
 from penstock.lab.cod.drifting import DriftingStream
 from penstock.lab.cod.on_spark import files
-from penstock.spark.window_processor import WindowProcessor, process_windows
+from penstock.spark.stored_windows import WindowProcessor
+from penstock.spark.window_processor import process_windows
 from penstock.windows.buffer import Buffer
 from penstock.windows.sampling import shedder
 

@@ -43,6 +43,14 @@ def duration(name: str, value: float | str) -> float:
     return found
 
 
+def whole_microseconds(name: str, given: float | str, duration: float) -> None:
+    """Refuses a duration that Spark's times cannot tell."""
+    if abs(duration * 1e6 - round(duration * 1e6)) > 1e-3:
+        raise PenstockError(
+            f"{name} must be a whole number of microseconds, such as '10 seconds'; got {given!r}"
+        )
+
+
 def policy(given: str | policies.Policy) -> policies.Policy:
     """Returns the policy of a name, or the policy that was given."""
     if isinstance(given, str):

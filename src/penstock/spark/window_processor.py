@@ -9,48 +9,42 @@ Aggregates that Spark knows need no raw tuples: put a gate in front of them. A m
 plot does. The processor stores tuples as they come, and counts each group's. When the watermark
 passes a window's end, the counts say how many tuples of each group stay, one scan finds them, and
 the function gets each group's rows, with ``_weight``, the number of tuples that each stands for.
-``shed`` may be "uniform" or "none" instead, for comparison, behind the same interface.
+``shed`` may be "uniform" or "none" instead, for comparison, behind the same interface. Windows of
+time may be replaced by sessions (see ``session_processor``), and groups by the keys of a join.
 
 The state holds at most ``most`` tuples a pane and shard, and drops a pane with the last window that
 needs it. It lives in Spark's state store (``transformWithState``, which needs RocksDB there): after
 a restart the query continues where it was, and a micro-batch writes only what came in it.
 """
 
-import pickle
-import time as clock
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import count
-from typing import Any, NamedTuple, cast
 
-import numpy as np
-import pandas as pd
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.streaming.stateful_processor import (
-    ExpiredTimerInfo,
-    StatefulProcessor,
-    StatefulProcessorHandle,
-    TimerValues,
-)
 
 from penstock.errors import PenstockError
 from penstock.spark import arguments
-from penstock.spark.gate.columns import WEIGHT
 from penstock.spark.gate.keys import group_name
 from penstock.spark.losses import ENTERED, LEFT
+from penstock.spark.session_processor import SessionProcessor, session_of
+from penstock.spark.stored_windows import (
+    GROUP,
+    IS_RESULT,
+    MOMENT,
+    SESSION,
+    SHARD,
+    Function,
+    WindowProcessor,
+)
 from penstock.units import as_share
-from penstock.windows.buffer import Buffer, Chunk, Staged, window_ends, window_panes
-from penstock.windows.sampling import ByAccuracy, Shedder, shedder
+from penstock.windows.sampling import BETWEEN_SIDES, ByAccuracy, ByJoin, shedder
 
-Function = Callable[[pd.DataFrame], Mapping[str, Any]]
-"""Takes the rows of a group in a window, and returns the columns of its result."""
-SHARD, MOMENT, GROUP = "_shard", "_moment", "_group"
 RESERVED_COLUMNS = ("start", "end", "group", "kept", "arrived", "millis")
 """The columns that every result has, besides those of the function."""
+OF_SESSIONS = "session"
+"""One more column, where windows are sessions."""
 MEASURED_SCHEMA = "kept bigint, arrived bigint, millis double"
-IS_RESULT = "_is_result"
-"""False in one more row for each window, which only tells how much of the window was kept."""
 STATE_STORE_SETTING = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _numbers = count()
@@ -63,8 +57,11 @@ def process_windows(
     *,
     time: str,
     groups: str | Sequence[str] = (),
-    window: float | str,
+    window: float | str | None = None,
     slide: float | str | None = None,
+    session: float | str | None = None,
+    of: str | Sequence[str] = (),
+    join: str | None = None,
     shed: str = "concept",
     keep: float | str = 1.0,
     by: str = "equal",
@@ -94,6 +91,13 @@ def process_windows(
         The columns that tell groups apart.
     window, slide
         The length of windows, and the time from one start to the next.
+    session, of
+        Instead of a window: a session ends when nothing has come for so long. Each value of the
+        columns ``of`` has sessions of its own, and results have a column ``session`` that names it.
+        A session begins with its first tuple, and ends so long after its last one.
+    join
+        Where the stream is a union of two whose tuples are to be joined on ``groups``: the column
+        that tells them apart. Keys that are in one of them only get nothing, and are not counted.
     shed
         "concept", "uniform" or "none".
     keep
@@ -115,27 +119,21 @@ def process_windows(
     arguments.whole_number("shards", shards, "2")
     if most is not None:
         arguments.whole_number("most", most, "1_000_000")
-    results = arguments.result_columns(schema, RESERVED_COLUMNS)
-    length = arguments.duration("window", window)
-    step = length if slide is None else arguments.duration("slide", slide)
-    for name, given, duration in (("window", window, length), ("slide", slide, step)):
-        if abs(duration * 1e6 - round(duration * 1e6)) > 1e-3:
-            raise PenstockError(
-                f"{name} must be a whole number of microseconds, such as '10 seconds'; "
-                f"got {given!r}"
-            )
-    if abs(length / step - round(length / step)) > 1e-9:
-        raise PenstockError(
-            "window must be a multiple of slide, such as '10m' of '5m'; got "
-            f"{window!r} and {slide!r}"
-        )
+    gap, owners = session_of(session, of, stream.columns, window, slide)
+    length, step = (gap, gap) if gap else _window(window, slide)
+    named = (OF_SESSIONS,) if gap else ()
+    results = arguments.result_columns(schema, (*named, *RESERVED_COLUMNS))
     share = as_share("keep", keep)
     kept = shedder(shed, share, by)
     if error is not None or value is not None:
         kept = _accurate(stream, shed, share, error, confidence, value)
+    if join is not None:
+        kept = _joined(stream, join, names, shed, share, by, error)
     columns = tuple(stream.columns)
-    processor = WindowProcessor(function, kept, length, step, most, columns, results, value)
-    group = group_name(names)
+    kind = SessionProcessor if gap else WindowProcessor
+    processor = kind(function, kept, length, step, most, columns, results, value)
+    key = group_name(names)
+    group = key if join is None else sf.concat_ws(BETWEEN_SIDES, key, group_name([sf.col(join)]))
     number, asked = next(_numbers), 1.0 if shed == "none" else share
     entered = stream.observe(
         f"{ENTERED}{number}",
@@ -147,11 +145,16 @@ def process_windows(
         "*",
         sf.col(time).cast("double").alias(MOMENT),
         group.alias(GROUP),
-        sf.pmod(sf.xxhash64(group), sf.lit(shards)).cast("int").alias(SHARD),
+        sf.pmod(sf.xxhash64(key), sf.lit(shards)).cast("int").alias(SHARD),
+        *([group_name(owners).alias(SESSION)] if gap else []),
     )
-    kinds = f"start timestamp, end timestamp, `group` string, {schema}, {MEASURED_SCHEMA}"
+    session_kind = f"{OF_SESSIONS} string, " if gap else ""
+    kinds = (
+        f"{session_kind}start timestamp, end timestamp, `group` string, {schema}, {MEASURED_SCHEMA}"
+    )
     stream.sparkSession.conf.set(STATE_STORE_SETTING, ROCKSDB)  # running queries keep theirs
-    processed = keyed.groupBy(SHARD).transformWithStateInPandas(
+    keys = [SHARD, SESSION] if gap else [SHARD]
+    processed = keyed.groupBy(*keys).transformWithStateInPandas(
         processor, f"{kinds}, {IS_RESULT} boolean", "append", "EventTime"
     )
     told = ~sf.col(IS_RESULT)
@@ -164,6 +167,41 @@ def process_windows(
         .where(IS_RESULT)
         .drop(IS_RESULT)
     )
+
+
+def _window(window: float | str | None, slide: float | str | None) -> tuple[float, float]:
+    """Returns the length of windows and of the time between them, in seconds."""
+    if window is None:
+        raise PenstockError("window must be a duration, such as '30m'; or give a session")
+    length = arguments.duration("window", window)
+    step = length if slide is None else arguments.duration("slide", slide)
+    arguments.whole_microseconds("window", window, length)
+    arguments.whole_microseconds("slide", window if slide is None else slide, step)
+    if abs(length / step - round(length / step)) > 1e-9:
+        raise PenstockError(
+            "window must be a multiple of slide, such as '10m' of '5m'; got "
+            f"{window!r} and {slide!r}"
+        )
+    return length, step
+
+
+def _joined(
+    stream: DataFrame,
+    join: str,
+    groups: Sequence[Column],
+    shed: str,
+    keep: float,
+    by: str,
+    error: float | str | None,
+) -> ByJoin:
+    """Returns the shedder for a join, where all that it needs was given."""
+    arguments.columns("join", join, stream.columns)
+    if not groups or shed != ByJoin.name or error is not None:
+        raise PenstockError(
+            "join must be given with groups, the keys that are joined, with shed='concept', and "
+            f"without error; got shed={shed!r} and error={error!r}"
+        )
+    return ByJoin(keep, by)
 
 
 def _accurate(
@@ -192,198 +230,3 @@ def _accurate(
     if not 0.0 < confidence < 1.0:
         raise PenstockError(f"confidence must lie between 0 and 1, such as 0.95; got {confidence}")
     return ByAccuracy(bound, confidence)
-
-
-@dataclass
-class StoredPanes:
-    """Lists what a shard has stored."""
-
-    done: float = -np.inf
-    """The end of the last window that the shard has processed."""
-    parts: dict[int, list[int]] = field(default_factory=dict)
-    """For each pane, how many tuples are in each of its chunks."""
-
-
-class ProcessedWindow(NamedTuple):
-    """What a shard made of a window."""
-
-    rows: pd.DataFrame
-    kept: int
-    arrived: int
-    """Tuples that came, also those that were shed."""
-
-
-class WindowProcessor(StatefulProcessor):
-    """Stores the rows of a shard, and processes its windows.
-
-    Spark calls it with the rows that came, and when the watermark has passed a window's end.
-    """
-
-    def __init__(
-        self,
-        function: Function,
-        shedder: Shedder,
-        length: float,
-        slide: float,
-        most: int | None,
-        columns: tuple[str, ...],
-        results: tuple[str, ...],
-        value: str | None = None,
-    ) -> None:
-        self.function, self.shedder, self.value = function, shedder, value
-        self.length, self.slide, self.most = length, slide, most
-        self.columns, self.results = columns, results
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Opens the shard's state."""
-        self._handle = handle
-        self._panes_stored = handle.getValueState("panes", "panes binary")
-        self._chunks = handle.getMapState("chunks", "pane bigint, part int", "chunk binary")
-
-    def close(self) -> None:
-        """Does nothing, since Spark closes the state itself."""
-
-    def handleInputRows(
-        self, key: Any, rows: Iterator[Any], timerValues: TimerValues
-    ) -> Iterator[pd.DataFrame]:
-        """Stores rows, and asks Spark to call when their windows have ended."""
-        del timerValues
-        stored_panes = self._read()
-        for some in rows:
-            self._store(stored_panes, some, int(key[0]))
-        for end in self._ends(stored_panes):
-            self._handle.registerTimer(round(end * 1000))
-        self._write(stored_panes)
-        return iter(())
-
-    def handleExpiredTimer(
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
-    ) -> Iterator[pd.DataFrame]:
-        """Processes the windows that have ended."""
-        del key, timerValues
-        stored_panes, now = self._read(), expiredTimerInfo.getExpiryTimeInMs()
-        for end in self._ends(stored_panes):
-            if round(end * 1000) <= now:
-                processed = self.process(self._window(stored_panes, end), end)
-                yield processed.rows.assign(**{IS_RESULT: True})
-                yield self._counts(processed)
-                self._evict(stored_panes, end)
-        self._write(stored_panes)
-
-    # --- state -------------------------------------------------------------------------------
-
-    def _read(self) -> StoredPanes:
-        stored = self._panes_stored.get()
-        return StoredPanes() if stored is None else pickle.loads(stored[0])
-
-    def _write(self, stored_panes: StoredPanes) -> None:
-        if stored_panes.parts:
-            self._panes_stored.update((pickle.dumps(stored_panes, protocol=5),))
-        else:
-            self._panes_stored.clear()
-
-    def _ends(self, stored_panes: StoredPanes) -> list[float]:
-        return window_ends(stored_panes.parts, self.length, self.slide, stored_panes.done)
-
-    def _store(self, stored_panes: StoredPanes, rows: pd.DataFrame, shard: int) -> None:
-        """Stores rows, with a seed made of the state, so that a retry draws alike (law 8)."""
-        # by place: Spark gives columns whose names begin with "_" other names here
-        rows = rows.set_axis([*self.columns, MOMENT, GROUP, SHARD], axis=1)
-        columns = {name: rows[name].to_numpy() for name in self.columns}
-        moment = rows[MOMENT].to_numpy(dtype=np.float64)
-        stored = sum(map(sum, stored_panes.parts.values()))
-        seed = (shard, stored, int(moment.min() * 1000) if moment.size else 0)
-        fresh = Buffer(self.length, self.slide, done=stored_panes.done, value=self.value)
-        groups = rows[GROUP].to_numpy(dtype=np.str_)
-        for chunk in fresh.add(moment, groups, columns, seed).chunks:
-            self._append(stored_panes, chunk)
-            if self.most is not None and sum(stored_panes.parts[chunk.pane]) > self.most:
-                self._thin(stored_panes, chunk.pane)
-
-    def _append(self, stored_panes: StoredPanes, chunk: Chunk) -> None:
-        parts = stored_panes.parts.setdefault(chunk.pane, [])
-        self._chunks.updateValue((chunk.pane, len(parts)), (pickle.dumps(chunk, protocol=5),))
-        parts.append(chunk.key.size)
-
-    def _thin(self, stored_panes: StoredPanes, pane: int) -> None:
-        chunks = self._stored(stored_panes, [pane])
-        thinned = Buffer(self.length, self.slide, self.most, chunks).bounded()
-        self._forget(stored_panes, pane)
-        for chunk in thinned.chunks:
-            self._append(stored_panes, chunk)
-
-    def _stored(self, stored_panes: StoredPanes, panes: Sequence[int]) -> tuple[Chunk, ...]:
-        keys = [(pane, part) for pane in panes for part in range(len(stored_panes.parts[pane]))]
-        found = [cast(Any, self._chunks.getValue(key)) for key in keys]
-        return tuple(pickle.loads(value[0]) for value in found)
-
-    def _forget(self, stored_panes: StoredPanes, pane: int) -> None:
-        for part in range(len(stored_panes.parts.pop(pane))):
-            self._chunks.removeKey((pane, part))
-
-    def _window(self, stored_panes: StoredPanes, end: float) -> Buffer:
-        panes = [pane for pane in self._panes(end) if pane in stored_panes.parts]
-        return Buffer(self.length, self.slide, chunks=self._stored(stored_panes, panes))
-
-    def _evict(self, stored_panes: StoredPanes, end: float) -> None:
-        """Drops the first pane of a window that is done; the next window needs the others."""
-        stored_panes.done, first = end, self._panes(end).start
-        for pane in [pane for pane in stored_panes.parts if pane <= first]:
-            self._forget(stored_panes, pane)
-
-    def _panes(self, end: float) -> range:
-        return window_panes(end, self.length, self.slide)
-
-    # --- a window ----------------------------------------------------------------------------
-
-    def process(self, buffer: Buffer, end: float) -> "ProcessedWindow":
-        """Sheds a window, applies the function to each group, and says how long both took."""
-        began = clock.perf_counter()
-        staged = buffer.take(end, self.shedder)
-        names = ["start", "end", "group", *self.results]
-        result = pd.DataFrame(self._results(staged), columns=names)  # even where no row was kept
-        result["kept"], result["arrived"] = staged.group.size, staged.arrived
-        result["millis"] = (clock.perf_counter() - began) * 1000
-        return ProcessedWindow(result, staged.group.size, staged.arrived)
-
-    def _counts(self, processed: "ProcessedWindow") -> pd.DataFrame:
-        """Returns the row that tells how much of a window was kept, also where that is nothing."""
-        blank = dict.fromkeys(("start", "end", "group", *self.results, "millis"))
-        counts = {"kept": processed.kept, "arrived": processed.arrived, IS_RESULT: False}
-        names = ["start", "end", "group", *self.results, "kept", "arrived", "millis", IS_RESULT]
-        return pd.DataFrame([{**blank, **counts}], columns=names)
-
-    def _results(self, staged: Staged) -> list[dict[str, Any]]:
-        weight = staged.weight * staged.columns.get(WEIGHT, 1.0)
-        rows = pd.DataFrame({**staged.columns, WEIGHT: weight})
-        order = np.argsort(staged.group, kind="stable")
-        sizes = np.bincount(staged.group, minlength=staged.names.size)
-        ends = np.cumsum(sizes)
-        ordered = rows.take(order)
-        span = {
-            # with a zone: Spark takes times without one for those of the session
-            "start": _timestamp(staged.end - self.length),
-            "end": _timestamp(staged.end),
-        }
-        return [
-            {
-                **span,
-                "group": str(staged.names[g]),
-                **self._applied(ordered.iloc[ends[g] - sizes[g] : ends[g]]),
-            }
-            for g in np.flatnonzero(sizes).tolist()
-        ]
-
-    def _applied(self, rows: pd.DataFrame) -> Mapping[str, Any]:
-        result = self.function(rows)
-        if not isinstance(result, Mapping) or set(result) != set(self.results):
-            raise PenstockError(
-                "function must return a dictionary with the columns of its schema, such as "
-                f"{{{', '.join(f'{name!r}: ...' for name in self.results)}}}; got {result!r}"
-            )
-        return result
-
-
-def _timestamp(moment: float) -> pd.Timestamp:
-    """Returns a moment in whole microseconds, as Spark does; 0.1 s is no binary fraction."""
-    return pd.Timestamp(round(moment * 1e6), unit="us", tz="UTC")

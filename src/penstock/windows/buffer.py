@@ -86,6 +86,8 @@ class Staged:
     columns: Mapping[str, Column]
     arrived: int
     """Tuples that came, also those that were shed."""
+    sizes: Floats
+    """Of each group, how many of them came."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ class Buffer:
         panes = window_panes(end, self.length, self.slide)
         chunks = [chunk for chunk in self.chunks if chunk.pane in panes]
         names, sizes, groups = _concept(chunks)
-        concept = WindowConcept(sizes, *_moments(chunks, groups, sizes.size))
+        number, mean, squares = _moments(chunks, groups, sizes.size)
+        concept = WindowConcept(sizes, number, mean, squares, names)
         limits = shedder.limits(concept)
         some = [c.below(limits[own]) for c, own in zip(chunks, groups, strict=True)]
         draw = [c.key[at] - local for c, (at, local) in zip(chunks, some, strict=True)]
@@ -138,7 +141,7 @@ class Buffer:
             name: np.concatenate([c.columns[name][at] for c, at in zip(chunks, taken, strict=True)])
             for name in chunks[0].columns
         }
-        return Staged(end, names, group, weight, columns, int(sizes.sum()))
+        return Staged(end, names, group, weight, columns, int(sizes.sum()), sizes)
 
     def __len__(self) -> int:
         return sum(chunk.key.size for chunk in self.chunks)

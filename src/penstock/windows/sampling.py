@@ -1,9 +1,10 @@
 """What a window processor sheds: by the concept, evenly, or nothing; one interface."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.core.types import Bools, Floats, Ints
 from penstock.errors import PenstockError
@@ -41,6 +42,11 @@ def shed(group: Ints, goal: Floats, draw: Floats) -> Bools:
     return stays
 
 
+NO_NAMES = np.zeros(0, dtype=np.str_)
+BETWEEN_SIDES = "\x1f"
+"""Stands between the name of a group and that of the joined stream, in a name of both."""
+
+
 @dataclass(frozen=True)
 class WindowConcept:
     """What is known of a window's groups when it has ended: CoD's C_w."""
@@ -52,6 +58,7 @@ class WindowConcept:
     mean: Floats = field(default_factory=lambda: np.zeros(0))
     squares: Floats = field(default_factory=lambda: np.zeros(0))
     """Squared distances from the group's mean, summed."""
+    names: npt.NDArray[Any] = field(default_factory=lambda: NO_NAMES)
 
 
 class Shedder(Protocol):
@@ -79,7 +86,10 @@ class ByConcept:
 
     def goal(self, sizes: Floats) -> Floats:
         """Answers how many tuples of each group are to be processed."""
-        budget = self.keep * float(sizes.sum())
+        return self.of_budget(sizes, self.keep * float(sizes.sum()))
+
+    def of_budget(self, sizes: Floats, budget: float) -> Floats:
+        """Answers how the groups share so many tuples."""
         if self.by == "proportional":
             return quota.proportional(sizes, budget)
         return np.minimum(sizes, quota.level(sizes, budget))
@@ -89,6 +99,50 @@ class ByConcept:
 
     def choose(self, concept: WindowConcept, group: Ints, draw: Floats) -> Bools:
         return shed(group, self.goal(concept.sizes), draw)
+
+
+@dataclass(frozen=True)
+class ByJoin:
+    """CoD for an equi-join (section VI-C.3): a key counts that is on both streams.
+
+    The concept is a histogram of each stream. Keys of their intersection get quotas, the same on
+    both streams; the others form no result, and nothing of them is kept.
+
+    >>> names = np.array([BETWEEN_SIDES.join(each) for each in ("a1", "a2", "b1")])
+    >>> ByJoin(0.25).goal(WindowConcept(np.array([8.0, 2.0, 9.0]), names=names)).tolist()
+    [2.75, 2.0, 0.0]
+    """
+
+    keep: float
+    by: str = "equal"
+    name: ClassVar[str] = "concept"
+
+    def goal(self, concept: WindowConcept) -> Floats:
+        """Answers how many tuples of each key and stream are to be processed."""
+        both = matched(concept.names)
+        budget = self.keep * float(concept.sizes.sum())
+        goal = np.zeros(concept.sizes.size)
+        goal[both] = ByConcept(1.0, self.by).of_budget(concept.sizes[both], budget)
+        return goal
+
+    def limits(self, concept: WindowConcept) -> Floats:
+        return np.where(matched(concept.names), limits(concept.sizes, self.goal(concept)), 0.0)
+
+    def choose(self, concept: WindowConcept, group: Ints, draw: Floats) -> Bools:
+        return shed(group, self.goal(concept), draw)
+
+
+def sides(names: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Ints]:
+    """Answers the keys of a join, and which of them each name of key and stream has."""
+    keys = np.array([str(name).rpartition(BETWEEN_SIDES)[0] for name in names.tolist()])
+    found, place = np.unique(keys, return_inverse=True)
+    return found, place
+
+
+def matched(names: npt.NDArray[Any]) -> Bools:
+    """Marks the names of keys that are on two streams or more."""
+    found, place = sides(names)
+    return np.asarray(np.bincount(place, minlength=found.size)[place] > 1)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pandas as pd
 from penstock.core.types import Floats
 from penstock.errors import PenstockError
 from penstock.lab.cod.recorded import WindowedStream
-from penstock.spark.window_processor import WindowProcessor
+from penstock.spark.stored_windows import WindowProcessor
 from penstock.windows.buffer import Buffer
 from penstock.windows.sampling import shedder
 
