@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock import functions
     from penstock.core.settings import QueryTerms
     from penstock.sources.replay import replay
+    from penstock.spark.count_windows import count_windows
     from penstock.spark.site import Site
     from penstock.spark.window_processor import process_windows
     from penstock.windows.concept import Concept
@@ -25,6 +26,7 @@ __all__ = [
     "QueryTerms",
     "Site",
     "__version__",
+    "count_windows",
     "functions",
     "process_windows",
     "replay",
@@ -33,6 +35,7 @@ _MODULES = {
     "Concept": "penstock.windows.concept",
     "QueryTerms": "penstock.core.settings",
     "Site": "penstock.spark.site",
+    "count_windows": "penstock.spark.count_windows",
     "process_windows": "penstock.spark.window_processor",
     "replay": "penstock.sources.replay",
 }

@@ -208,12 +208,34 @@ REFUSED = [
     "SELECT a FROM (SELECT k AS a FROM s LIMIT 3)",
     f"SELECT count(*) FROM s GROUP BY {WINDOW} ORDER BY max(v)",
     "SELECT avg(u) FROM s GROUP BY window(u, '1 second')",
-    "SELECT avg(v) FROM s[Rows 100]",
     "SELECT v FROM s[Range 1 sec]",
     "SELECT k AS _sic FROM s",
     "SELECT k FROM z",
     "SELECT 1",
 ]
+
+COUNTED = [
+    Case(
+        "SELECT window.number, avg(v) AS a FROM s[Rows 100]",
+        "rewritten",
+        "CQL: windows of 100 rows that arrived, one after the other",
+    ),
+    Case(
+        "SELECT window.start, k, count(v) AS c FROM s[Partition By k Rows 20 Slide 5] "
+        "WHERE v > 30 GROUP BY k",
+        "rewritten",
+        "each `k` has windows of its own; they are counted before the condition",
+    ),
+    Case("SELECT v FROM s[Rows 100]", "refused"),
+    Case("SELECT avg(v) FROM s[Rows 5 Slide 10]", "refused"),
+    Case("SELECT avg(v) FROM s[Rows 5] JOIN z ON s.k = z.k", "refused"),
+    Case("SELECT avg(v) FROM s[Rows 5] GROUP BY window(ts, '1 second')", "refused"),
+    Case(
+        "SELECT k FROM (SELECT k, avg(v) AS a FROM s[Rows 5] GROUP BY k) AS a JOIN m ON a.k = m.k",
+        "refused",
+    ),
+]
+"""Windows of rows, which only a stream has and a site alone."""
 
 CASES = [
     *(aggregate(expression, note) for expression, note in AGGREGATES.items()),
@@ -225,7 +247,7 @@ CASES = [
 def table() -> str:
     """As Markdown."""
     rows = ["| SQL | what becomes of it | |", "|---|---|---|"]
-    for case in CASES:
+    for case in [*CASES, *COUNTED]:
         verdict, note = case.found()
         sql = case.sql.replace("|", "\\|")
         if case.sql.endswith(f" FROM s GROUP BY {WINDOW}") and verdict != "refused":

@@ -10,13 +10,13 @@ from sqlglot import exp
 from penstock.sql import Source, SqlError, rewrite
 from penstock.sql.aggregates import NO_FORM, UNSCALED, WEIGHTED
 from penstock.sql.grammar import parse, text
-from tests.sql.cases import CASES, SHAPES, SOURCES, WINDOW, Case, table
+from tests.sql.cases import CASES, COUNTED, SHAPES, SOURCES, WINDOW, Case, table
 
 DOCS = Path(__file__).parents[2] / "docs" / "sql.md"
 BEGIN, END = "<!-- table: begin -->\n", "\n<!-- table: end -->"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sql)
+@pytest.mark.parametrize("case", [*CASES, *COUNTED], ids=lambda case: case.sql)
 def test_verdicts(case: Case) -> None:
     assert case.found()[0] == case.verdict
 

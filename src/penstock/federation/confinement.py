@@ -15,7 +15,7 @@ from penstock.federation.allowed_syntax import SYNTAX
 from penstock.federation.federated_sql import BETWEEN_NAMES, written_out
 from penstock.hints import hint
 from penstock.sql import SqlError
-from penstock.sql.grammar import RANGE, Range, parse, text
+from penstock.sql.grammar import RANGE, Range, Rows, parse, text
 from penstock.sql.sliding import span_of
 from penstock.units import seconds
 
@@ -144,7 +144,9 @@ def _check_table(table: exp.Table, common: Collection[str], relations: Collectio
     if not all(isinstance(part, exp.Identifier) for part in table.parts):
         raise RefusedSqlError("relation", f"FROM {text(table)}: only names are allowed here")
     if RANGE in table.meta:
-        span: Range = table.meta[RANGE]
+        span: Range | Rows = table.meta[RANGE]
+        if isinstance(span, Rows):
+            raise RefusedSqlError("syntax", "windows of rows are not for several sites")
         _check_ratio(table.name, seconds(span.length), seconds(span.slide or span.length))
     names = [part.name for part in table.parts]
     if len(names) == 1 and names[0].lower() in common:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import sqlglot
 from sqlglot import Token, TokenType, exp
 
-from penstock.sql.grammar import RANGE, Grammar, SqlError, parse, parse_rewritten, text
+from penstock.sql.grammar import RANGE, Grammar, Rows, SqlError, parse, parse_rewritten, text
 from penstock.sql.pieces import has_aggregates
 from penstock.sql.relations import inputs
 from penstock.sql.selects import signature
@@ -43,6 +43,12 @@ class FederatedSql:
 def read_sql(sql: str, resolve: Resolve) -> FederatedSql:
     """Reads a query; ``resolve`` knows the names, and refuses unknown ones."""
     tree = parse(written_out(sql))
+    for table in tree.find_all(exp.Table):
+        if isinstance(window := table.meta.get(RANGE), Rows):
+            raise SqlError(
+                f"{table.name}{window.text}: rows are counted in one order, and several sites have "
+                "none; use a window of time, or a job of one site"
+            )
     _inline_common_tables(tree)
     found = FederatedSql(tree)
     common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}

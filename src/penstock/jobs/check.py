@@ -15,13 +15,24 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
-from penstock.jobs.inputs import arrival, behind, identity, located, read, strata
+from penstock.jobs.inputs import (
+    arrival,
+    behind,
+    identity,
+    located,
+    parsed,
+    read,
+    strata,
+    view_of_rows,
+)
 from penstock.jobs.load import LoadedJob, view
+from penstock.jobs.model import SourceEntry
 from penstock.jobs.results import answer
 from penstock.spark import arguments
 from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import SIC, WEIGHT
 from penstock.spark.spark_errors import column_hint, line_of, told
+from penstock.sql.cql import Counted
 
 Schemas = Mapping[str, StructType]
 
@@ -109,7 +120,10 @@ def _query(
         stamped = streams[source]
         if not given.static:
             stamped = stamped.select("*", sf.lit(1.0).alias(WEIGHT), sf.lit(1.0).alias(SIC))
-        behind(stamped, given).createOrReplaceTempView(f"`{view(name, source)}`")
+        if rewritten.counted is not None and not given.static:
+            _rows(loaded, name, streams[source], stamped, given, rewritten.counted)
+        else:
+            behind(stamped, given).createOrReplaceTempView(f"`{view(name, source)}`")
     try:
         plain = spark.sql(rewritten.plain).schema
         Engine(spark).check_streamable(answer(spark, rewritten, plain), query.mode)
@@ -117,6 +131,23 @@ def _query(
         line = line_of(query.sql, error)
         raise loaded.document.error(("queries", name, "sql"), told(error), line) from None
     return plain
+
+
+def _rows(
+    loaded: LoadedJob,
+    query: str,
+    plain: DataFrame,
+    stamped: DataFrame,
+    source: SourceEntry,
+    counted: Counted,
+) -> None:
+    """Makes the views of a source in windows of rows, as it is and as it is behind a gate."""
+    gated = loaded.queries[query].counted_view(view(query, counted.source))
+    try:
+        for stream, seen in ((plain, counted.name), (stamped, gated)):
+            view_of_rows(parsed(stream, source), source, counted, seen)
+    except PenstockError as error:
+        raise loaded.document.error(("queries", query, "sql"), str(error)) from None
 
 
 def _sink(spark: SparkSession, loaded: LoadedJob, name: str) -> None:

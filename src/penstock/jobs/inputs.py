@@ -9,9 +9,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import TimestampType
 
 from penstock.errors import PenstockError
+from penstock.hints import hint
 from penstock.jobs.model import EVERY_SOURCE, QueryEntry, SourceEntry
 from penstock.sources.options import parse
 from penstock.sources.replay import register
+from penstock.spark.count_windows import count_windows
+from penstock.sql.cql import Counted
 
 FILE_FORMATS = ("parquet", "orc", "json", "csv", "text")
 IDENTITY_COLUMNS = {"replay": ("_offset",), "kafka": ("topic", "partition", "offset")}
@@ -74,12 +77,31 @@ def _replay(source: SourceEntry, path: str | None) -> dict[str, str]:
     return texts | source.options
 
 
+def view_of_rows(parsed: DataFrame, source: SourceEntry, counted: Counted, name: str) -> None:
+    """Makes the view of a source in windows of rows, in the order of its event time."""
+    windows, partition = counted.windows, []
+    columns = {column.lower(): column for column in parsed.columns}
+    for column in windows.partition:
+        if column.lower() not in columns:
+            raise PenstockError(f"{counted.name}: no column {column!r}; {hint(column, columns)}")
+        partition.append(columns[column.lower()])
+    frame = count_windows(
+        parsed, windows.rows, windows.slide, partition=partition, time=source.event_time
+    )
+    frame.createOrReplaceTempView(f"`{name}`")
+
+
+def parsed(gated: DataFrame, source: SourceEntry) -> DataFrame:
+    """Adds parsing, which a shed tuple does not pay for."""
+    if not source.columns:
+        return gated
+    computed = (sf.expr(text).alias(name) for name, text in source.columns.items())
+    return gated.select("*", *computed)
+
+
 def behind(gated: DataFrame, source: SourceEntry) -> DataFrame:
-    """Adds parsing, which a shed tuple does not pay for, and the watermark."""
-    frame = gated
-    if source.columns:
-        computed = (sf.expr(text).alias(name) for name, text in source.columns.items())
-        frame = frame.select("*", *computed)
+    """Adds parsing and the watermark."""
+    frame = parsed(gated, source)
     if source.event_time is None or source.static:
         return frame
     kinds = {field.name: field.dataType for field in frame.schema}

@@ -10,7 +10,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.core.settings import QueryTerms
-from penstock.jobs.inputs import arrival, behind, identity, located, read, strata
+from penstock.jobs.inputs import (
+    arrival,
+    behind,
+    identity,
+    located,
+    parsed,
+    read,
+    strata,
+    view_of_rows,
+)
 from penstock.jobs.load import LoadedJob, view
 from penstock.jobs.results import answer
 from penstock.spark.query import RESULT_METRICS
@@ -118,4 +127,9 @@ def _gated(spark: SparkSession, loaded: LoadedJob, site: Site, query: str, name:
             concept=None if windows is None else windows.concept(),
             comes_and_goes=source.comes_and_goes,
         )
-    behind(stream, source).createOrReplaceTempView(f"`{view(query, name)}`")
+    counted = loaded.queries[query].counted
+    if counted is not None and not source.static:
+        seen = loaded.queries[query].counted_view(view(query, name))
+        view_of_rows(parsed(stream, source), source, counted, seen)
+    else:
+        behind(stream, source).createOrReplaceTempView(f"`{view(query, name)}`")

@@ -4,14 +4,65 @@
 source's event time. One windowed source: ``GROUP BY window(time, '15 minute', '5 minute')``.
 Several: each tuple is put into its windows first, and tuples meet within one window.
 THEMIS writes conditions on tuples behind HAVING (table 1); here as there they are conditions.
+
+``FROM Src[Rows 100 Slide 20]`` means windows of so many rows, for which Spark has no function: the
+query reads another table instead, of the same tuples with a column ``window`` (see ``Counted``).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from penstock.sql.aggregates import name_of
-from penstock.sql.grammar import RANGE, Range, SqlError
+from penstock.sql.grammar import RANGE, Range, Rows, SqlError
+
+WINDOW_FUNCTIONS = ("window", "session_window")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Is a table that has the tuples of a source in windows of rows."""
+
+    name: str
+    source: str
+    windows: Rows
+
+
+def counted(tree: exp.Query) -> Counted | None:
+    """Returns the source that the query reads in windows of rows, if it does; renames the table.
+
+    It must read nothing else that streams, since windows of rows and of time end by other clocks.
+    """
+    tables = list(tree.find_all(exp.Table))
+    mine = [table for table in tables if isinstance(table.meta.get(RANGE), Rows)]
+    if not mine:
+        return None
+    select = mine[0].parent_select
+    rows: Rows = mine[0].meta.pop(RANGE)
+    said = f"{mine[0].name}{rows.text}"
+    calls = {str(call.this).lower() for call in tree.find_all(exp.Anonymous)}
+    others = len(mine) > 1 or any(RANGE in table.meta for table in tables)
+    if others or not calls.isdisjoint(WINDOW_FUNCTIONS):
+        raise SqlError(f"{said}: a query with a window of rows can have no other window")
+    if not isinstance(select, exp.Select) or len(_from(select)) != 1:
+        raise SqlError(f"{said}: rows are counted before a join; aggregate them in a sub-query")
+    _check_aggregate(select, said)
+    _move_having(select)
+    alias, source = mine[0].alias_or_name, mine[0].name
+    by = [exp.column(name, table=alias) for name in ("window", *rows.partition)]
+    group = select.args.get("group") or exp.Group()
+    named = {str(term.name).lower() for term in by}
+    more = [
+        term
+        for term in group.expressions
+        if not (isinstance(term, exp.Column) and term.name.lower() in named)
+    ]
+    group.set("expressions", [*by, *more])
+    select.set("group", group)
+    mine[0].set("this", exp.to_identifier(said, quoted=True))
+    mine[0].set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+    return Counted(said, source, rows)
 
 
 def expand(tree: exp.Query, times: Mapping[str, str | None]) -> exp.Query:
@@ -36,12 +87,16 @@ def _from(select: exp.Select) -> list[exp.Expr]:
 
 def _group_by_window(select: exp.Select, table: exp.Table, times: Mapping[str, str | None]) -> None:
     """Groups by a window, which needs an aggregate to be answered for each window."""
-    if not any(name_of(node) for node in select.find_all(exp.Anonymous)):
-        raise SqlError(f"{table.name}[Range ...]: a window needs an aggregate, such as avg(x)")
+    _check_aggregate(select, f"{table.name}[Range ...]")
     call = _window(table, times, qualified=True)
     group = select.args.get("group") or exp.Group()
     group.set("expressions", [call, *group.expressions])
     select.set("group", group)
+
+
+def _check_aggregate(select: exp.Select, said: str) -> None:
+    if not any(name_of(node) for node in select.find_all(exp.Anonymous)):
+        raise SqlError(f"{said}: a window needs an aggregate, such as avg(x)")
 
 
 def _meet_in_windows(

@@ -31,6 +31,22 @@ class Range:
     slide: str | None = None
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Is a window of rows as CQL writes it, ``[Partition By k Rows 100 Slide 20]``."""
+
+    rows: int
+    slide: int
+    partition: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The window as it is written."""
+        by = f"Partition By {', '.join(self.partition)} " if self.partition else ""
+        slide = f" Slide {self.slide}" if self.slide != self.rows else ""
+        return f"[{by}Rows {self.rows}{slide}]"
+
+
 _UNITS = {
     "millisecond": ("ms", "msec", "millisecond", "milliseconds"),
     "second": ("s", "sec", "secs", "second", "seconds"),
@@ -66,15 +82,41 @@ class Grammar(Spark):
             found: exp.Expr | None = super()._parse_bracket(this)
             return found
 
-        def _parse_cql_window(self) -> Range:
-            if not self._match_text_seq("RANGE"):
-                self.raise_error("expected a time window such as [Range 1 sec]")
-            length, slide = self._parse_cql_span(), None
-            if self._match_text_seq("SLIDE"):
-                slide = self._parse_cql_span()
+        def _parse_cql_window(self) -> Range | Rows:
+            found: Range | Rows
+            if self._match_text_seq("RANGE"):
+                length = self._parse_cql_span()
+                slide = self._parse_cql_span() if self._match_text_seq("SLIDE") else None
+                found = Range(length, slide)
+            else:
+                found = self._parse_cql_rows()
             if not self._match(TokenType.R_BRACKET):
                 self.raise_error("expected ]")
-            return Range(length, slide)
+            return found
+
+        def _parse_cql_rows(self) -> Rows:
+            columns: list[str] = []
+            if self._match(TokenType.PARTITION_BY) or self._match_text_seq("PARTITION", "BY"):
+                while not columns or self._match(TokenType.COMMA):
+                    name = self._parse_id_var()
+                    if name is None:
+                        self.raise_error("expected a column such as [Partition By k Rows 100]")
+                        break
+                    columns.append(name.name)
+            if not self._match_text_seq("ROWS"):
+                self.raise_error("expected a window such as [Range 1 sec] or [Rows 100]")
+            rows = self._parse_cql_number()
+            slide = self._parse_cql_number() if self._match_text_seq("SLIDE") else rows
+            if slide > rows:
+                self.raise_error(f"expected a slide of at most {rows} rows")
+            return Rows(rows, slide, tuple(columns))
+
+        def _parse_cql_number(self) -> int:
+            number = self._parse_number()
+            if number is None or not str(number.this).isdigit() or int(number.this) < 1:
+                self.raise_error("expected a number of rows such as 100")
+                return 1
+            return int(number.this)
 
         def _parse_cql_span(self) -> str:
             number = self._parse_number()

@@ -86,6 +86,14 @@ class Rewritten:
     order: tuple[tuple[str, bool], ...] = ()
     """Columns to sort the result by, and whether they descend."""
     limit: int | None = None
+    counted: cql.Counted | None = None
+    """The table of windows of rows that it reads in place of a source, if it does; it is called
+    so over the sources as they are, and ``counted_view`` behind their gates."""
+
+    def counted_view(self, view: str) -> str:
+        """Names the view of windows of rows over the view of their source."""
+        assert self.counted is not None
+        return f"{view}{self.counted.windows.text}"
 
 
 def rewrite(
@@ -116,25 +124,52 @@ def rewrite_tree(
     With ``over_parts`` it is made of sums where it can be, with the error of parts shed whole in
     its intervals: it cannot be run before ``penstock.sql.partial`` has cut it.
     """
+    counted = cql.counted(query)
+    if counted is not None and over_parts:
+        raise SqlError(f"{counted.name}: rows are counted at one site; a window of time has parts")
     tree = cql.expand(query, {name: source.time for name, source in sources.items()})
-    used = refuse(tree, sources)
+    known = _with_counted(sources, counted)
+    used = refuse(tree, known)
     plain = text(tree)
     order, limit = take_ending(tree)
-    made = _Rewriting(sources, confidence, one_to_one, over_parts).of_query(
-        tree.copy(), {}, top=True
-    )
+    made = _Rewriting(known, confidence, one_to_one, over_parts).of_query(tree.copy(), {}, top=True)
     _check_names(made.columns)
+    if counted is not None:
+        used = _named_once(used, counted, sources)
     return Rewritten(
         plain=plain,
         sql=text(made.tree),
         columns=tuple(made.columns),
         aggregated=made.estimates,
-        windowed=has_windows(tree),
+        windowed=has_windows(tree) or counted is not None,
         sources=tuple(used),
         atoms=made.atoms,
         order=order,
         limit=limit,
+        counted=counted,
     )
+
+
+def _with_counted(
+    sources: Mapping[str, Source], counted: cql.Counted | None
+) -> Mapping[str, Source]:
+    """Returns the sources with the table of windows of rows, which is gated like its source."""
+    if counted is None:
+        return sources
+    found = by_name(sources, counted.source)
+    if not found.sampled:
+        raise SqlError(f"{counted.name}: {counted.source} is no stream, so that no rows come")
+    return {**sources, counted.name: Source(f"{found.view}{counted.windows.text}")}
+
+
+def _named_once(
+    used: Sequence[str], counted: cql.Counted, sources: Mapping[str, Source]
+) -> list[str]:
+    """Returns the sources that a query reads, where one is read in windows of rows."""
+    names = {name.lower(): name for name in sources}
+    if any(name != counted.name and sources[name].sampled for name in used):
+        raise SqlError(f"{counted.name}: a query with a window of rows can read no other stream")
+    return [names[counted.source.lower()] if name == counted.name else name for name in used]
 
 
 def _check_names(columns: Sequence[Column]) -> None:
