@@ -182,6 +182,11 @@ def test_settings_that_hurt(tmp_path: Path, spark: str, line: str) -> None:
         ),
         ("checkpoint: state\n", "", "NOTE  job: checkpoint: is missing, so that a job that is"),
         (
+            'checkpoint: state\nspark: {spark.master: "local[2]"',
+            'spark: {spark.master: "spark://host:7077"',
+            "BAD   job: checkpoint: is missing, and on a cluster executors keep the state",
+        ),
+        (
             "checkpoint: state",
             "checkpoint: state\ninterval: 2s\nlatency: 3s",
             "NOTE  job: latency: 3 s leaves a batch 1 s: a tuple waits for up to an interval; "

@@ -136,15 +136,19 @@ def hosts(
     spark: SparkSession,
     home: Path,
     sources: Mapping[str, Mapping[str, Any]],
+    own: Path | None = None,
     **more: Any,
 ) -> Iterator[Hosts]:
-    """Opens sites that lend these sources, with links that they share."""
+    """Opens sites that lend these sources, with links that they share.
+
+    What is each site's alone lies below ``own``, if that is another place.
+    """
     made: dict[str, SiteHost] = {}
     try:
         for site, its in sources.items():
             given = {
                 "site": site,
-                "directory": str(home / site),
+                "directory": str((own or home) / site),
                 "links": str(home / "links"),
                 "interval": 0.5,
                 "latency": 60.0,

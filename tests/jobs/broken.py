@@ -82,6 +82,19 @@ BROKEN = [
         ":3: latency: 0.5 s cannot be held: a tuple waits for up to an interval, 1 s; give two of "
         "them, or shorten the interval",
     ),
+    Broken(
+        "a checkpoint without a place for the ledger",
+        "latency: 2s",
+        "checkpoint: s3a://bucket/fares",
+        ":3: checkpoint: needs 'directory' beside it, such as directory: state, since the ledger "
+        "is written to the driver's disk",
+    ),
+    Broken(
+        "a ledger that is not on a disk",
+        "latency: 2s",
+        "directory: s3a://bucket/fares",
+        ":3: directory: must be on the driver's disk, such as 'state'",
+    ),
     Broken("a key twice", "latency: 2s", "interval: 2s", ":3: interval: this key is given twice"),
     Broken(
         "unknown key", "latency:", "latncy:", ":3: latncy: unknown key; did you mean 'latency'?"

@@ -61,10 +61,11 @@ def assert_gone(mark: str) -> None:
 
 def alive(mark: str) -> int:
     """How many processes there are that began with this variable."""
-    return sum(mark.encode() in _environment(process) for process in Path("/proc").iterdir())
+    return sum(mark.encode() in began_with(process) for process in Path("/proc").iterdir())
 
 
-def _environment(process: Path) -> list[bytes]:
+def began_with(process: Path) -> list[bytes]:
+    """The variables of the environment with which a process began; none where it is gone."""
     try:
         return (process / "environ").read_bytes().split(b"\0")
     except OSError:  # not a process, or gone meanwhile

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +72,14 @@ def query(stream: DataFrame, tmp_path: Path) -> Iterator[StreamingQuery]:
 
 def test_this_spark_is_a_known_one(spark: SparkSession) -> None:
     assert spark.version.startswith(KNOWN_SPARKS)
+
+
+def test_where_tasks_run(engine: Engine) -> None:
+    """On this machine; ``tests/spark/clusters`` asks the same where there are executors."""
+    assert engine.on_one_machine
+    assert engine.cores == 2
+    assert len(engine.executors()) == 1  # the driver
+    assert engine.counts_once() == (not pyspark.__version__.startswith("4.2."))
 
 
 def test_the_functions_of_the_catalog_are_there(engine: Engine) -> None:
@@ -319,6 +328,9 @@ def test_files_on_any_file_system(engine: Engine, tmp_path: Path) -> None:
     files.copy("none", other, "c")
     assert other.read("b/one") == "größer"
     assert not other.exists("c")
+    files.remove("a/2")
+    files.remove("a/2")  # which is gone
+    assert files.names("a") == ["one"]
     files.delete()
     assert not files.exists("a/one")
 

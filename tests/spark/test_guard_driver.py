@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from penstock.core.types import Count, Stratum
+from penstock.errors import PenstockError
 from penstock.guard.guard_plan import GuardPlan, decode_plan, encode_plan
 from penstock.guard.plan_server import PlanClient, PlanServer
 from penstock.guard.sketch import Sketch
 from penstock.guard.task_report import TaskReport
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
+from penstock.spark.guard_arguments import port
 from penstock.spark.guard_driver import Guard, GuardNews
 from penstock.spark.guards import _take_off
 
@@ -87,6 +93,27 @@ def test_what_is_not_recent_is_forgotten_also_where_nobody_asks(
     assert guard.report()["recent_shed_share"] == 0.0
 
 
+def test_a_task_that_is_run_again_counts_once(spark: SparkSession) -> None:
+    """Spark adds up the reports of both, where the first one's rows were lost with its executor."""
+    guard = Guard(spark, "again", 1.0, 2)
+    first = TaskReport(Sketch(0.01), admitted=5, shed=2, failed=1, waited=1.0, part=(7, 0))
+    more = TaskReport(Sketch(0.01), admitted=1, part=(7, 0))  # of the same task
+    first.seen, first.lost = {11: 8}, {11: 3}
+    other = TaskReport(Sketch(0.01), admitted=4, seen={11: 4}, part=(7, 1))
+    again = TaskReport(Sketch(0.01), admitted=6, shed=2, waited=2.0, part=(7, 0), attempt=9)
+    again.seen, again.lost = {11: 8}, {11: 2}
+    guard.reports.add(deque((ticket, each) for ticket, each in enumerate((first, more, other))))
+    assert guard.report()["arrived"] == 13
+    guard.reports.add(deque([(3, again)]))
+    told = guard.report()
+    assert [told[name] for name in ("arrived", "kept", "shed", "failed")] == [12, 10, 2, 0]
+    assert told["mean_wait_ms"] == pytest.approx(200.0)
+    news = guard.take_news()
+    assert (news.arrived, news.gone, news.seen, news.lost) == (12, 2, {11: 12}, {11: 2})
+    guard.reports.add(deque([(4, again)]))  # of the next batch, whatever its number
+    assert guard.take_news().arrived == 8
+
+
 def test_trials_come_once_in_a_wait_and_take_a_tenth_of_the_time(spark: SparkSession) -> None:
     guard = Guard(spark, "trials", 2.0, 2)
     places = [guard._take_trial(now) for now in (0.0, 1.0, 1.9, 2.0, 3.0, 4.0)]
@@ -121,6 +148,31 @@ def test_the_plan_server_answers_those_who_know_the_token() -> None:
         server.close()
     with pytest.raises(ConnectionError, match=r"guard: nobody answers .* its site has stopped"):
         client.fetch()
+
+
+def test_the_plan_server_listens_where_a_firewall_lets_it() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = PlanServer("127.0.0.1", "127.0.0.1", port)
+    try:
+        assert server.serve("guard", lambda: b"plan").port == port
+        with pytest.raises(PenstockError, match=f"127.0.0.1:{port} cannot be had"):
+            PlanServer("127.0.0.1", "127.0.0.1", port)
+    finally:
+        server.close()
+
+
+def test_the_port_of_the_plan_server_is_a_setting(spark: SparkSession) -> None:
+    assert port(spark) == 0
+    for told in ("many", "70000"):
+        conf = SparkConf(loadDefaults=False).set("spark.penstock.port", told)
+        given = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda conf=conf: conf))
+        with pytest.raises(PenstockError, match=f"must be a port, such as 7300; got '{told}'"):
+            port(cast(SparkSession, given))
+    conf = SparkConf(loadDefaults=False).set("spark.penstock.port", "7300")
+    given = SimpleNamespace(sparkContext=SimpleNamespace(getConf=lambda: conf))
+    assert port(cast(SparkSession, given)) == 7300
 
 
 def test_the_plan_server_answers_hundreds_that_come_together() -> None:

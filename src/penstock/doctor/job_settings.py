@@ -50,7 +50,14 @@ def job_findings(
         yield from _source(f"{job.name}: sources.{name}", source)
     for name, query in job.queries.items():
         yield from _query(f"{job.name}: queries.{name}", query, job.rewritten.get(name), job)
-    if not job.kept:
+    if not job.kept and not job.spark.get("spark.master", "local").startswith("local"):
+        yield Finding(
+            "bad",
+            f"{job.name}: checkpoint",
+            "is missing, and on a cluster executors keep the state of queries in it",
+            "name a directory that all machines share, such as hdfs://namenode/penstock",
+        )
+    elif not job.kept:
         yield Finding(
             "note",
             f"{job.name}: checkpoint",

@@ -69,7 +69,9 @@ from penstock.jobs.start import start
 from penstock.metrics.distributions import Distributions
 from penstock.metrics.told import SiteTold
 from penstock.spark import spark_errors
+from penstock.spark.engine import Engine
 from penstock.spark.query import SparkQuery
+from penstock.spark.shared_places import check_shared
 from penstock.spark.site import Site
 from penstock.spark.site_metrics import told_by
 from penstock.spark.site_report import LatencyReport
@@ -88,6 +90,9 @@ class SiteHost:
         self._base = Path(document.name).parent
         self._home = Path(located(file.directory, self._base))
         shared = Path(located(file.links or f"{file.directory}/links", self._base))
+        check_shared(Engine(spark), "links", shared.absolute().as_uri())
+        if file.queries:
+            check_shared(Engine(spark), "directory", self._home.absolute().as_uri())
         self.distributions = Distributions()
         """How long its batches took, and the like, for metrics."""
         self.site = Site(

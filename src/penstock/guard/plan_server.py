@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.errors import PenstockError
+
 ANSWER_TIMEOUT_SECONDS = 10.0
 """How long a task waits for the server, and the server for a task."""
 TOKEN_BYTES = 32
@@ -49,13 +51,19 @@ class PlanClient:
 
 
 class PlanServer:
-    """Answers tasks on threads of its own, as long as its site lives."""
+    """Answers tasks on threads of its own, as long as its site lives; port 0 takes a free one."""
 
-    def __init__(self, bind: str, host: str) -> None:
+    def __init__(self, bind: str, host: str, port: int = 0) -> None:
         self._answers: dict[str, Callable[[], bytes]] = {}
         self._token = secrets.token_bytes(TOKEN_BYTES)
         self._host = host
-        self._server = _TaskServer((bind, 0), _TaskHandler)
+        try:
+            self._server = _TaskServer((bind, port), _TaskHandler)
+        except OSError as error:
+            raise PenstockError(
+                f"the guards' server must have an address of the driver, and {bind}:{port} cannot "
+                f"be had: {error.strerror or error}"
+            ) from None
         self._server.plans = self
         thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         thread.start()

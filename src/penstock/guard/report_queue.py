@@ -1,7 +1,9 @@
 """How the reports of tasks reach the driver: through one of Spark's accumulators.
 
-An accumulator counts a task once, however often Spark tried it. A thread of Spark appends to it
-while the driver takes reports out. Its value is therefore a ``deque``, whose ``append`` and
+Spark adds up the reports of tasks that have ended well. A task whose rows were lost with their
+executor runs again, and reports again: its report says which part of which stage it was, so that
+the guard counts the last. A thread of Spark appends to the accumulator while the driver takes
+reports out. Its value is therefore a ``deque``, whose ``append`` and
 ``popleft`` are atomic: no report is lost and none is taken twice.
 """
 

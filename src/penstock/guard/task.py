@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 
 from penstock import arrow
@@ -63,6 +64,10 @@ class Task:
                 admission = self._admission(plan)
             yield self._answered(batch, admission, self._arrived(batch, began, epoch))
         if admission is not None:
+            context = TaskContext.get()
+            if context is not None:
+                admission.report.part = context.stageId(), context.partitionId()
+                admission.report.attempt = context.taskAttemptId()
             self.reports.add(Reports([(ticket, admission.report)]))
 
     def _arrived(self, batch: Any, began: float, epoch: float) -> Floats:

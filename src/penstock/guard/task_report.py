@@ -34,6 +34,11 @@ class TaskReport:
     """By fingerprint of a stratum: the tuples that were shed or failed."""
     error: str = ""
     """The last error that made a tuple fail."""
+    part: tuple[int, int] | None = None
+    """The stage and the partition that the task worked on; a task that is run again has the same.
+    """
+    attempt: int = 0
+    """Tells tasks apart. One task may report several times, of partitions that it put together."""
 
     @property
     def arrived(self) -> int:

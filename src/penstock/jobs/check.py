@@ -31,6 +31,7 @@ from penstock.jobs.results import answer
 from penstock.spark import arguments
 from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import SIC, WEIGHT
+from penstock.spark.shared_places import check_shared
 from penstock.spark.spark_errors import column_hint, line_of, told
 from penstock.sql.cql import Counted
 
@@ -44,12 +45,31 @@ def check(spark: SparkSession, loaded: LoadedJob) -> Schemas:
     """
     job = loaded.job
     _writable(loaded, job.checkpoint, ("checkpoint",))
+    _shared(spark, loaded)
     streams = {name: _source(spark, loaded, name) for name in job.sources}
     for name in job.queries:
         _strata(loaded, name, streams)
         _concept(loaded, name, streams)
         _sink(spark, loaded, name)
     return {name: _query(spark, loaded, name, streams) for name in job.queries}
+
+
+def _shared(spark: SparkSession, loaded: LoadedJob) -> None:
+    """Refuses a checkpoint in which executors could not keep the state of queries."""
+    engine, kept = Engine(spark), loaded.job.checkpoint
+    if engine.on_one_machine:
+        return
+    if kept is None:
+        raise loaded.document.error(
+            (),
+            "'checkpoint' is missing: on a cluster, a directory that all its machines share, such "
+            "as hdfs://namenode/penstock",
+        )
+    try:
+        check_shared(engine, "checkpoint", located(kept, loaded.directory))
+    except PenstockError as error:
+        message = str(error).removeprefix("checkpoint ")
+        raise loaded.document.error(("checkpoint",), message) from None
 
 
 def _source(spark: SparkSession, loaded: LoadedJob, name: str) -> DataFrame:

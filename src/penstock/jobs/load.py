@@ -57,6 +57,14 @@ def _check(job: JobFile, document: Document) -> None:
         raise document.error(("policy",), str(error)) from None
     if wrong := check_timing(job.interval, job.latency, job.stw):
         raise document.error((wrong[0],), wrong[1])
+    if job.directory is not None and "://" in job.directory:
+        raise document.error(("directory",), "must be on the driver's disk, such as 'state'")
+    if job.checkpoint is not None and "://" in job.checkpoint and job.directory is None:
+        raise document.error(
+            ("checkpoint",),
+            "needs 'directory' beside it, such as directory: state, since the ledger is written "
+            "to the driver's disk",
+        )
     for name, query in job.queries.items():
         if query.interval and (wrong := check_timing(query.interval, job.latency, None)):
             raise document.error(("queries", name, "interval"), f"{wrong[0]}: {wrong[1]}")

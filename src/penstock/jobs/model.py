@@ -213,6 +213,9 @@ class JobFile(JobFilePart):
     """Whether to shed nothing, and only to tell what would be shed."""
     checkpoint: str | None = None
     """A directory; a job file that is run again goes on where it was."""
+    directory: str | None = None
+    """Where the ledger is, and what was learnt, on the driver's disk; in ``checkpoint`` unless
+    told."""
     spark: dict[str, Option] = {}
     """Settings of the Spark session, such as ``spark.master``."""
     sources: Annotated[dict[str, SourceEntry], Field(min_length=1)]

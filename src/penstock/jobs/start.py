@@ -42,7 +42,6 @@ def open_site(spark: SparkSession, loaded: LoadedJob, metrics: int | str | None 
         )
         for name, query in job.queries.items()
     }
-    kept = None if job.checkpoint is None else Path(located(job.checkpoint, loaded.directory))
     return Site(
         spark,
         interval=job.interval,
@@ -51,10 +50,20 @@ def open_site(spark: SparkSession, loaded: LoadedJob, metrics: int | str | None 
         policy=job.policy,
         headroom=job.headroom,
         terms=terms,
-        directory=None if kept is None else kept / "site",
+        directory=_directory(loaded),
         watch=job.watch,
         metrics=metrics,
     )
+
+
+def _directory(loaded: LoadedJob) -> Path | None:
+    """Finds where the site keeps its ledger."""
+    job = loaded.job
+    if job.directory is not None:
+        return Path(located(job.directory, loaded.directory))
+    if job.checkpoint is None:
+        return None
+    return Path(located(job.checkpoint, loaded.directory)) / "site"
 
 
 def start(
@@ -70,10 +79,10 @@ def start(
     no place for them; they may be deleted with it.
     """
     kept = loaded.job.checkpoint
-    checkpoints = directory if kept is None else Path(located(kept, loaded.directory))
+    checkpoints = str(directory) if kept is None else located(kept, loaded.directory)
     queries = {}
     for name in loaded.job.queries:
-        query = _started(spark, loaded, site, name, schemas[name], checkpoints / name)
+        query = _started(spark, loaded, site, name, schemas[name], f"{checkpoints}/{name}")
         queries[name] = query
         _settle(query)
     return queries
@@ -85,7 +94,7 @@ def _started(
     site: Site,
     name: str,
     plain: StructType,
-    checkpoint: Path,
+    checkpoint: str,
 ) -> StreamingQuery:
     query, rewritten = loaded.job.queries[name], loaded.queries[name]
     for source in rewritten.sources:

@@ -43,6 +43,8 @@ TRIGGER_KINDS = {
     "RealTime": "real-time",
 }
 """Kinds of triggers by how the names of Spark's classes begin."""
+LAST_ATTEMPTS = "org.apache.spark.sql.execution.LastAttemptAggregatingAccumulator"
+"""The class with which Spark counts a task that ran again once (SPARK-58183)."""
 JVM_EXIT_SECONDS = 20.0
 """How long a JVM may take to end before it is killed."""
 
@@ -66,6 +68,38 @@ class Engine:
         self._jvm: Any = context._jvm
         self._session: Any = cast(Any, spark)._jsparkSession
         self._task_times: Any = None
+
+    # --- where it runs ----------------------------------------------------------------------
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether tasks run in the driver's own process."""
+        master = str(self._context.master)
+        return master == "local" or master.startswith("local[")
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time; on a cluster that changes as executors come and go."""
+        return int(self._context.defaultParallelism)
+
+    @asks("which executors there are")
+    def executors(self) -> frozenset[str]:
+        """The addresses of all executors, and that of the driver.
+
+        Private: the context in the JVM, whose public listing is some moments late.
+        """
+        known = self._context._jsc.sc().getExecutorMemoryStatus()
+        return frozenset(str(known.keySet().mkString(" ")).split())
+
+    def counts_once(self) -> bool:
+        """Whether what is observed in a task that is run again, since its executor was lost, counts
+        once. It does from Spark 4.3 on. Private: how Spark calls that.
+        """
+        try:
+            self._jvm.java.lang.Class.forName(LAST_ATTEMPTS)
+        except Exception:  # ClassNotFoundException, as Python sees it
+            return False
+        return True
 
     # --- plans into queries -----------------------------------------------------------------
 

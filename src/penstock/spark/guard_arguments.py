@@ -19,6 +19,11 @@ KINDS_WITHOUT_AN_ANSWER = (
 )
 """Functions of these kinds answer an object that has yet to be run, not a value."""
 
+PORT = "spark.penstock.port"
+"""The setting of the session for the port at which tasks ask for a guard's plan: one that a
+firewall between executors and driver lets through."""
+LARGEST_PORT = 65_535
+
 
 def guardable(
     stream: DataFrame, function: object, inputs: Sequence[str], on_error: str
@@ -74,6 +79,14 @@ def driver_address(spark: SparkSession) -> tuple[str, str]:
     conf = spark.sparkContext.getConf()
     host = conf.get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
     return conf.get("spark.driver.bindAddress", host) or host, host
+
+
+def port(spark: SparkSession) -> int:
+    """Returns the port at which executors ask for plans; 0 for a free one."""
+    told = spark.sparkContext.getConf().get(PORT, "0") or "0"
+    if not told.isdigit() or int(told) > LARGEST_PORT:
+        raise PenstockError(f"{PORT} must be a port, such as 7300; got {told!r}")
+    return int(told)
 
 
 def gates_before(stream: DataFrame, gates_in: Callable[[DataFrame], list[Gate]]) -> list[Gate]:

@@ -30,6 +30,9 @@ DEAD_AFTER_ROUNDS = 8
 many tasks as can run at once."""
 RECENT_SECONDS = 30.0
 """The span of time that a report calls recent."""
+PARTS_REMEMBERED = 256
+"""Tasks of a batch whose counts are kept, so that one that runs again does not count twice."""
+NOTHING_LEARNT = Sketch()
 COSTS_PER_TRIAL = 10
 """Trials take a tenth of the time at most: a guard waits for as long as so many average tuples cost
 before it gives the next."""
@@ -61,14 +64,21 @@ class GuardNews:
 
     def count(self, report: TaskReport) -> None:
         """Adds what a task reported."""
-        self.arrived += report.arrived
-        self.gone += report.shed + report.failed
+        self._add(report, 1)
         for name, (count, seconds) in report.timed.items():
             known, before = self.timed.get(name, (0, 0.0))
             self.timed[name] = known + count, before + seconds
+
+    def take_back(self, report: TaskReport) -> None:
+        """Takes off what was counted of a task that was run again; what it learnt stays."""
+        self._add(report, -1)
+
+    def _add(self, report: TaskReport, sign: int) -> None:
+        self.arrived += sign * report.arrived
+        self.gone += sign * (report.shed + report.failed)
         for mine, reported in ((self.seen, report.seen), (self.lost, report.lost)):
             for name, count in reported.items():
-                mine[name] = mine.get(name, 0) + count
+                mine[name] = mine.get(name, 0) + sign * count
 
     @property
     def costs(self) -> dict[int, float]:
@@ -90,7 +100,7 @@ class Guard:
         self.plan = GuardPlan(wait, sketch=Sketch(SKETCH_ERROR))
         self.reports: Accumulator[Reports] = spark.sparkContext.accumulator(deque(), ReportQueue())
         """The reports that tasks have sent and that nobody has counted yet."""
-        self._most_tasks = max(tasks, 1)
+        self.most_tasks = max(tasks, 1)
         self._tickets = itertools.count()
         self._running: set[int] = set()
         """Tickets of tasks that have a plan and have not reported."""
@@ -101,6 +111,8 @@ class Guard:
         self._total = TaskReport(Sketch())
         self._news = GuardNews()
         self._recent: deque[RecentTask] = deque()
+        self._parts: dict[tuple[int, int], list[TaskReport]] = {}
+        """What was counted in this batch by stage and partition, all of one task each."""
 
     def next_plan(self) -> bytes:
         """Returns the plan of a task that starts now, and counts the task as running."""
@@ -108,7 +120,7 @@ class Guard:
         with self._lock:
             ticket = next(self._tickets)
             # a task that died never reports
-            newest_dead = ticket - DEAD_AFTER_ROUNDS * self._most_tasks
+            newest_dead = ticket - DEAD_AFTER_ROUNDS * self.most_tasks
             self._running = {other for other in self._running if other > newest_dead}
             beside = len(self._running) + 1
             self._side_by_side = max(self._side_by_side, beside) if self._running else 1
@@ -121,6 +133,7 @@ class Guard:
         self._count_reports()
         with self._lock:
             news, self._news = self._news, GuardNews()
+            self._parts.clear()  # the batch is over, and nothing of it is run again
         return news
 
     def report(self) -> dict[str, Any]:
@@ -166,7 +179,7 @@ class Guard:
     def _count_reports(self) -> None:
         """Counts all reports that have come."""
         with self._lock:
-            beside = max(min(self._side_by_side, self._most_tasks), 1)
+            beside = max(min(self._side_by_side, self.most_tasks), 1)
             for ticket, report in take_reports(self.reports.value):
                 self._count(report, beside)
                 self._running.discard(ticket)
@@ -174,17 +187,35 @@ class Guard:
     def _count(self, report: TaskReport, beside: int = 1) -> None:
         """Counts the report of one task; ``beside`` tasks ran side by side."""
         self.plan = self.plan.after(report, beside)
-        total = self._total
-        total.admitted += report.admitted
-        total.shed += report.shed
-        total.failed += report.failed
-        total.waited += report.waited
-        total.busy += report.busy
-        total.error = report.error or total.error
+        self._total.error = report.error or self._total.error
+        for before in self._instead_of(report):
+            self._add_up(before, -1)
+            self._news.take_back(before)
+        self._add_up(report, 1)
         self._news.count(report)
         now = time.monotonic()
         self._recent.append(RecentTask(now, report.admitted, report.shed, report.waited))
         self._forget_before(now - RECENT_SECONDS)
+
+    def _instead_of(self, report: TaskReport) -> list[TaskReport]:
+        """Returns what another task told of the same part of a stage, and remembers the report."""
+        if report.part is None:
+            return []
+        known = self._parts.pop(report.part, [])
+        again = bool(known) and known[0].attempt != report.attempt
+        counted = replace(report, sketch=NOTHING_LEARNT, timed={})
+        self._parts[report.part] = [counted] if again else [*known, counted]
+        while len(self._parts) > PARTS_REMEMBERED:
+            del self._parts[next(iter(self._parts))]
+        return known if again else []
+
+    def _add_up(self, report: TaskReport, sign: int) -> None:
+        total = self._total
+        total.admitted += sign * report.admitted
+        total.shed += sign * report.shed
+        total.failed += sign * report.failed
+        total.waited += sign * report.waited
+        total.busy += sign * report.busy
 
     def _forget_before(self, moment: float) -> None:
         """Forgets tasks that are not recent; nobody may ever ask for a report."""

@@ -58,7 +58,8 @@ class Guards:
             raise PenstockError("this site was stopped: make another one, and guard with that")
         columns = guard_arguments.guardable(stream, function, inputs, on_error)
         if self._server is None:
-            self._server = PlanServer(*guard_arguments.driver_address(self._spark))
+            address = guard_arguments.driver_address(self._spark)
+            self._server = PlanServer(*address, guard_arguments.port(self._spark))
         guard = Guard(
             self._spark,
             f"penstock_guard_{next(_guard_numbers)}",
@@ -84,6 +85,11 @@ class Guards:
         )
         self._guards.append((guard, tuple(gates)))
         return answered
+
+    def run_on(self, cores: int) -> None:
+        """Says to all guards how many tasks can run at once."""
+        for guard, _ in self._guards:
+            guard.most_tasks = max(cores, 1)
 
     def __iter__(self) -> Any:
         return iter([guard for guard, _ in self._guards])

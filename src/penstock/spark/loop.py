@@ -93,6 +93,8 @@ class Loop:
         self._meter = meter or NoMeter()
         self._lock = threading.RLock()
         self._closed = False
+        self._on_one_machine = engine.on_one_machine
+        self._may_count_twice = not self._on_one_machine and not engine.counts_once()
         self._close = engine.listen(self)
 
     # --- what a site asks ---------------------------------------------------------------------
@@ -320,6 +322,9 @@ class Loop:
         if upcoming is None:
             return
         self.hear()
+        if not self._on_one_machine:
+            self._count_cores()
+            stream.executors = self._executors()
         if fresh:
             self._begin(stream)
         finished, self._finished = tuple(self._finished), []
@@ -335,6 +340,17 @@ class Loop:
             self._sic.at_results(report.now, self.settings.sources),
             self._sic.at_gates(report.now, self.settings.sources),
         )
+
+    def _executors(self) -> frozenset[str]:
+        """Those that are there now, where Spark counts twice what a lost one had done."""
+        return self._engine.executors() if self._may_count_twice else frozenset()
+
+    def _count_cores(self) -> None:
+        """Executors come after the driver has begun, and go when a machine dies."""
+        cores = self._engine.cores
+        if cores != self.settings.cores:
+            self.settings = replace(self.settings, cores=float(cores))
+            self._guards.run_on(cores)
 
     def _declare_sources(self) -> None:
         """Tells the controller which sources queries have.
@@ -405,6 +421,9 @@ class Loop:
         progress = stream.unread()
         if progress is None:
             return
+        gone = stream.executors - self._executors()
+        if gone or self._recovery.was_passed_over(stream, progress):
+            progress = self._recovery.counted_once(stream, progress, self._frames)
         for number, gate in enumerate(stream.gates):
             metrics = progress.observed[gate.name]
             self.ledger.note(stream.name, progress.query, progress.batch, number, metrics)

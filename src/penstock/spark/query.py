@@ -121,6 +121,9 @@ class SparkQuery:
     """Spark's id, which the checkpoint keeps over restarts."""
     run: str = field(init=False)
     """Spark's id of this start of the query."""
+    executors: frozenset[str] = frozenset()
+    """Those that there were when its newest batch was planned, where it matters that one is lost.
+    """
     _backlog: Backlog | None = None
     _sources_of_run: SourceReader | None = None
     _lags: dict[int, Lag] = field(default_factory=dict)

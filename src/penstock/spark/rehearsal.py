@@ -4,8 +4,9 @@ The first micro-batch of a JVM takes some ten times as long as any later one: cl
 code is generated and compiled. Whatever arrives meanwhile is waiting, and late. A stream that has
 not begun has nothing waiting. So when a query is about to begin anew, and nothing else runs yet,
 the site first starts the same plan from the same sources into nowhere, with a checkpoint that is
-thrown away, lets it do one batch of a few tuples, and ends it. A source that starts at its latest
-offsets is asked for them only then, so that nothing is missed.
+thrown away, lets it do one batch of a few tuples, and ends it. That checkpoint is beside the
+query's own, since executors write state into it, and may not see the driver's disk. A source that
+starts at its latest offsets is asked for them only then, so that nothing is missed.
 
 A query that goes on from a checkpoint is not rehearsed, since what waits for it waits already; nor
 one whose sources may not be read twice, or are read from the start. ``Site(rehearse=False)`` leaves
@@ -14,8 +15,6 @@ it out. A listener of the program's own sees the rehearsal as a query whose name
 """
 
 import logging
-import shutil
-import tempfile
 import time
 from uuid import uuid4
 
@@ -58,19 +57,26 @@ class Rehearsal:
         _warm.add(application)
         if not self._wanted or not self._of_use(query):
             return
-        began, folder = time.monotonic(), tempfile.mkdtemp(prefix="penstock-rehearsal")
+        began = time.monotonic()
         try:
-            rehearsed = self._engine.start_like(query, f"{NAME}{uuid4()}", folder)
+            location = f"{self._engine.checkpoint_of(query)}.rehearsal"
+            self._rehearse(query, location, began)
+        except Exception as error:  # the query itself will say what is wrong with it
+            log.debug("%s could not be rehearsed: %s", query.name or query.id, error)
+        took = time.monotonic() - began
+        log.info("%s was rehearsed for %.1f s, since Spark is cold", query.name or query.id, took)
+
+    def _rehearse(self, query: StreamingQuery, location: str, began: float) -> None:
+        checkpoint = self._engine.files(location)
+        checkpoint.delete()  # of an earlier attempt
+        try:
+            rehearsed = self._engine.start_like(query, f"{NAME}{uuid4()}", location)
             try:
                 self._wait(rehearsed, began)
             finally:
                 rehearsed.stop()
-        except Exception as error:  # the query itself will say what is wrong with it
-            log.debug("%s could not be rehearsed: %s", query.name or query.id, error)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        took = time.monotonic() - began
-        log.info("%s was rehearsed for %.1f s, since Spark is cold", query.name or query.id, took)
+            checkpoint.delete()
 
     def _of_use(self, query: StreamingQuery) -> bool:
         try:

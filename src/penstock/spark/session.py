@@ -106,10 +106,15 @@ def session(
     exit_seconds: float = JVM_EXIT_SECONDS,
 ) -> Iterator[SparkSession]:
     """Starts Spark and ends it with its workers; it runs on this machine unless settings differ."""
-    # Spark starts its workers with the `python3` of the PATH, which may not know this package.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    own = {**_quiet(directory, command), **(settings or {})}
+    if own["spark.master"].startswith("local"):
+        own = {**_loopback(directory), **own}
+        # Spark starts its workers with the `python3` of the PATH, which may not know this package.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    else:
+        os.environ["PYSPARK_PYTHON"] = python_of_workers(own)
     try:
-        yield launch({**_quiet(directory, command), **(settings or {})})
+        yield launch(own)
     finally:
         shut_down(exit_seconds)
 
@@ -126,6 +131,21 @@ def borrowed(command: str) -> Iterator[SparkSession]:
         yield own
 
 
+def python_of_workers(settings: Mapping[str, str]) -> str:
+    """Returns the Python of a cluster's machines: as they are told, or that of this one."""
+    told = settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    return told or sys.executable
+
+
+def _loopback(directory: Path) -> dict[str, str]:
+    """Says where a Spark of this machine alone is; other machines would not find it."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(directory),
+    }
+
+
 def _quiet(directory: Path, command: str) -> dict[str, str]:
     java = (
         f"-Djava.io.tmpdir={directory} -Dderby.system.home={directory} -XX:-UsePerfData {reading()}"
@@ -136,10 +156,7 @@ def _quiet(directory: Path, command: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": java,
-        "spark.local.dir": str(directory),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",

@@ -46,6 +46,10 @@ class Files:
             copy = self._java.org.apache.hadoop.fs.FileUtil.copy
             copy(self._files, source, to._files, target, False, self._settings)
 
+    def remove(self, name: str) -> None:
+        """Deletes a file, if there is one."""
+        self._files.delete(self._path(name), False)
+
     def delete(self) -> None:
         """Deletes the place and all that is below it."""
         self._files.delete(self._root, True)

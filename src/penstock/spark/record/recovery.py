@@ -8,12 +8,14 @@ counted again (see ``recount``).
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.wire import Shipment
+from penstock.spark.progress import Progress
 from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.recount import BatchPlan, GatePlan, last_committed, recount
@@ -31,6 +33,8 @@ class Recovery:
         """By query: what was in force when the driver died; each is used once."""
         self._planned: dict[str, BatchPlan] = {}
         self._recounting: dict[str, Shipment] = {}
+        self._again: dict[str, int] = {}
+        """By query: the batch that was interrupted, and that runs again."""
         self._packed_strata: dict[str, tuple[int | None, bytes]] = {}
         """By gate: the number of the table that was packed last, and its strata."""
 
@@ -78,6 +82,7 @@ class Recovery:
         if before.batch != stream.planned:
             del self._before[stream.name]
             return None
+        self._again[stream.name] = before.batch
         told = before.gates.get(stream.gates.index(gate))
         return None if told is None else told.shipment
 
@@ -105,6 +110,35 @@ class Recovery:
             self._packed_strata[gate.name] = shipment.table.number, packed
         return packed
 
+    def was_passed_over(self, stream: SparkQuery, progress: Progress) -> bool:
+        """Whether a batch that runs again did not run, since its sink had all of it already.
+
+        So do sinks of files and of Delta where the driver died between their commit and Spark's.
+        """
+        if self._again.get(stream.name) != progress.batch:
+            return False
+        del self._again[stream.name]
+        return not any(progress.observed[gate.name]["arrived"] for gate in stream.gates)
+
+    def counted_once(
+        self, stream: SparkQuery, progress: Progress, frames: Mapping[str, DataFrame]
+    ) -> Progress:
+        """What Spark tells of a batch, with its gates' counts made anew.
+
+        Of one that lost an executor, so that tuples may count twice, or that was passed over.
+        """
+        known = self._planned.get(stream.name), self._before.get(stream.name)
+        planned = next((p for p in known if p is not None and p.batch == progress.batch), None)
+        if planned is None:
+            log.warning(
+                "batch %d of %s cannot be counted anew, and may be wrong in the ledger",
+                progress.batch,
+                stream.name,
+            )
+            return progress
+        found = self._recount(stream, planned, frames)
+        return replace(progress, observed={**progress.observed, **found})
+
     def _catch_up(
         self, stream: SparkQuery, before: BatchPlan | None, frames: Mapping[str, DataFrame]
     ) -> None:
@@ -116,14 +150,24 @@ class Recovery:
         if before is None or before.batch != batch:
             log.warning("batch %d of %s is not in the ledger, nor is its plan", batch, stream.name)
             return
+        observed = self._recount(stream, before, frames)
+        for number, gate in enumerate(stream.gates):
+            if gate.name in observed:
+                self._ledger.note(stream.name, stream.id, batch, number, observed[gate.name])
+
+    def _recount(
+        self, stream: SparkQuery, told: BatchPlan, frames: Mapping[str, DataFrame]
+    ) -> dict[str, Any]:
+        """Observed metrics by gate of a batch that is counted again; none where that fails."""
         numbers = {gate.name: number for number, gate in enumerate(stream.gates)}
-        self._recounting = {name: before.gates[i].shipment for name, i in numbers.items()}
+        self._recounting = {name: told.gates[i].shipment for name, i in numbers.items()}
         try:
             gated = [frames[name] for name in numbers]
-            observed = recount(self._engine, gated, stream.query, location, batch)
-            for name, number in numbers.items():
-                self._ledger.note(stream.name, stream.id, batch, number, observed[name])
+            location = self._engine.checkpoint_of(stream.query)
+            found = recount(self._engine, gated, stream.query, location, told.batch)
+            return {name: found[name].asDict(recursive=True) for name in numbers}
         except Exception:
-            log.exception("batch %d of %s cannot be counted again", batch, stream.name)
+            log.exception("batch %d of %s cannot be counted again", told.batch, stream.name)
+            return {}
         finally:
             self._recounting = {}
