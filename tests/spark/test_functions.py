@@ -118,6 +118,23 @@ def test_where_nothing_was_shed_it_is_spark(
     spark: SparkSession, pools: tuple[list[Any], ...], seed: int
 ) -> None:
     """In value, in type and in name: for all types, nulls, empty groups and odd doubles."""
+    if _raises_on_constants(spark):
+        with setting(spark, "spark.sql.ansi.enabled", "false"):
+            _agree_on_all(spark, pools, seed)
+    else:
+        _agree_on_all(spark, pools, seed)
+
+
+def _raises_on_constants(spark: SparkSession) -> bool:
+    """Whether this Spark's ``corr`` divides by zero where a column has one value, as 4.2 does."""
+    try:
+        spark.sql("SELECT corr(1.0D, id) FROM range(3)").collect()
+    except ArithmeticException:
+        return True
+    return False
+
+
+def _agree_on_all(spark: SparkSession, pools: tuple[list[Any], ...], seed: int) -> None:
     draw = Random(seed)
     groups = [[_row(draw, pools) for _ in range(draw.randint(1, 7))] for _ in range(160)]
     frame = frame_of(spark, [*groups, [NO_ROW], [NO_ROW, NO_ROW]]).cache()

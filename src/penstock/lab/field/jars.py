@@ -1,6 +1,6 @@
-"""Fetches a Kafka broker and Spark's connector by their Maven coordinates, once a machine.
+"""Fetches a Kafka broker, Spark's connector, and Delta by their Maven coordinates, once a machine.
 
-The coordinates stand in the two ``pom.xml`` files beside this one. What they lead to is kept in
+The coordinates stand in the ``pom.xml`` files beside this one. What they lead to is kept in
 ``$PENSTOCK_CACHE``, or in ``~/.cache/penstock``. A folder of the cache is whole or not there: it is
 filled under another name, and one process at a time fills it.
 """
@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -21,6 +21,7 @@ from pathlib import Path
 from penstock.errors import PenstockError
 
 PARTS = ("broker", "connector")
+DELTA = "delta"
 LONGEST_DOWNLOAD_SECONDS = 600
 LINES_OF_MAVEN_SHOWN = 12
 
@@ -54,19 +55,32 @@ def cache() -> Path:
 
 def fetched() -> Jars:
     """Returns the jars, and downloads them first where they are not in the cache."""
-    folder = cache()
+    return Jars(_kept(cache(), PARTS))
+
+
+def delta() -> str:
+    """Returns what to set ``spark.jars`` to for Delta, which is downloaded where it is missing."""
+    pom = _pom(DELTA)
+    digest = hashlib.sha256(pom.encode()).hexdigest()[:8]
+    version = _version("delta-spark_4.2_2.13", pom)
+    folder = _kept(cache().parent / f"delta-{version}-{digest}", (DELTA,))
+    return ",".join(str(path) for path in sorted((folder / DELTA).glob("*.jar")))
+
+
+def _kept(folder: Path, parts: Sequence[str]) -> Path:
+    """Returns a folder of the cache, and fills it first where it is not there."""
     if not folder.exists():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _alone(folder.with_suffix(".lock")):
                 if not folder.exists():
-                    _download(folder)
+                    _download(folder, parts)
         except OSError as error:
             raise PenstockError(
-                f"Kafka cannot be kept in {folder}: {error}; "
+                f"the jars cannot be kept in {folder}: {error}; "
                 "set PENSTOCK_CACHE to a folder that can be written"
             ) from None
-    return Jars(folder)
+    return folder
 
 
 def _pom(part: str) -> str:
@@ -87,16 +101,16 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _download(folder: Path) -> None:
+def _download(folder: Path, parts: Sequence[str]) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise PenstockError(
-            f"Kafka is not in {folder}, and there is no mvn on the PATH to fetch it with "
+            f"the jars are not in {folder}, and there is no mvn on the PATH to fetch them with "
             "(Debian, Ubuntu: apt-get install maven)"
         )
     unfinished = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
-        for part in PARTS:
+        for part in parts:
             _copy_dependencies(maven, part, unfinished)
         unfinished.chmod(0o755)
         unfinished.rename(folder)
@@ -122,6 +136,6 @@ def _copy_dependencies(maven: str, part: str, folder: Path) -> None:
     if failed:
         last = "\n  ".join(said.strip().splitlines()[-LINES_OF_MAVEN_SHOWN:])
         raise PenstockError(
-            f"Maven cannot fetch the {part} of Kafka into {folder.parent}: see that it reaches "
+            f"Maven cannot fetch the jars of the {part} into {folder.parent}: see that it reaches "
             f"a registry (~/.m2/settings.xml), and try again. It said:\n  {last}"
         )
