@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock import Site
 from penstock import functions as pf
-from penstock.lab.field.jars import delta, fetched
+from penstock.lab.field.jars import delta
 from tests.spark.clusters.features import ByName
 from tests.spark.support import QUICK, file_stream
 
@@ -26,7 +26,7 @@ def session() -> SparkSession:
     return (
         SparkSession.builder.master("local[2]")
         .appName("penstock-delta")
-        .config("spark.jars", f"{delta()},{fetched().connector}")
+        .config("spark.jars", delta())
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config(
             "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"

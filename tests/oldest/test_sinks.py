@@ -1,23 +1,14 @@
-"""What a batch that runs again leaves in Delta and in Kafka."""
+"""What a batch that runs again leaves in Delta."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.lab.field.broker import Broker
 from tests.spark.sinks import LAST, in_two_lives
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
 
 
 def of_delta(spark: SparkSession, table: Path) -> Counter[int]:
@@ -59,19 +50,3 @@ def test_a_batch_that_is_appended_to_a_delta_table_twice_is_there_twice(
     times = of_delta(spark, tmp_path / "plain")
     assert Counter(times.values()) == {1: sum(admitted[:LAST]), 2: admitted[LAST]}
     assert set(of_delta(spark, tmp_path / "named").values()) == {1}
-
-
-def test_a_topic_has_a_batch_that_runs_again_twice_and_alike(
-    spark: SparkSession, tmp_path: Path, broker: Broker
-) -> None:
-    broker.create("results", 1)
-
-    def sink(rows: DataFrame) -> DataStreamWriter:
-        written = rows.selectExpr("CAST(n AS STRING) AS value").writeStream.format("kafka")
-        return written.option("kafka.bootstrap.servers", broker.address).option("topic", "results")
-
-    admitted = in_two_lives(spark, tmp_path, sink)
-    read = spark.read.format("kafka").option("kafka.bootstrap.servers", broker.address)
-    rows = read.option("subscribe", "results").load().selectExpr("CAST(value AS STRING) AS n")
-    times = Counter(row["n"] for row in rows.collect())
-    assert Counter(times.values()) == {1: sum(admitted[:LAST]), 2: admitted[LAST]}

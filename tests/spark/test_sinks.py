@@ -1,4 +1,4 @@
-"""What a batch that runs again leaves in a sink; ``tests/oldest`` has Delta and Kafka."""
+"""What a batch that runs again leaves in a sink; ``tests/oldest`` has Delta."""
 
 from __future__ import annotations
 
