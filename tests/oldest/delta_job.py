@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from penstock import Site
 from penstock import functions as pf
@@ -66,7 +67,7 @@ def run(spark: SparkSession, folder: Path, *, die: bool = False) -> Site:
     windows = (
         site.gate(stream, query="q", strata="k", id="n")
         .withWatermark("at", "1 minute")
-        .groupBy(pf.window("at", "10 seconds"), "k")
+        .groupBy(sf.window("at", "10 seconds"), "k")
         .agg(pf.count("*").alias("n"), pf.avg("x").alias("x"))
         .select("window.start", "k", "n", "x")
     )

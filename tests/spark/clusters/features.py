@@ -96,8 +96,8 @@ def rehearsed(spark: SparkSession, place: Place) -> object:
         tried.append(str(query.name))
         assert query.exception() is None, query.exception()
 
-    Rehearsal._wait = noted  # type: ignore[method-assign]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rehearsal, "_wait", noted)
         with Site(spark, interval="300ms", latency=60, directory=place.own / "first") as site:
             raw = replay(spark, generator="readings", rate=1000, keys=3)
             counted = site.gate(raw, query="q").groupBy("key").agg(pf.count("*").alias("n"))
@@ -107,8 +107,6 @@ def rehearsed(spark: SparkSession, place: Place) -> object:
             query.stop()
             rows = sum(progress.numInputRows for progress in query.recentProgress)
             exact = site.report()["q"].arrived == rows > 0
-    finally:
-        Rehearsal._wait = wait  # type: ignore[method-assign]
     left = [path.name for path in place.shared.iterdir() if path.name != "first"]
     assert Engine(spark).on_one_machine or len(tried) == 1
     return {"exact": exact and site.ledger.balanced, "left": left}
@@ -137,7 +135,7 @@ def guards(spark: SparkSession, place: Place) -> object:
     """A function on each tuple, some of which fail; and one that is too slow for all."""
 
     def halved(row: Mapping[str, Any]) -> float:
-        return 1.0 / (row["n"] % 50)
+        return float(1.0 / (row["n"] % 50))
 
     def slow(row: Mapping[str, Any]) -> float:
         time.sleep(0.01)
