@@ -15,8 +15,8 @@ from penstock.spark import session as module
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     """The settings with which Spark would have been started."""
     found: list[dict[str, str]] = []
-    monkeypatch.setattr(module, "launch", lambda settings: found.append(dict(settings)))
-    monkeypatch.setattr(module, "shut_down", lambda: None)
+    monkeypatch.setattr(module, "launch", lambda settings, *_: found.append(dict(settings)))
+    monkeypatch.setattr(module, "shut_down", lambda *_: None)
     monkeypatch.setenv("PYSPARK_PYTHON", "")
     return found
 
