@@ -55,12 +55,36 @@ values = st.floats(-100, 100).map(lambda x: round(x, 3))
 samples = st.lists(st.tuples(values, values, st.sampled_from([1.0, 1.5, 2.0, 10.0])), min_size=2)
 
 
-def _agree(found: weighted.Weighted[Any], expected: Any, scale: float) -> None:
+def _agree(found: weighted.Weighted[Any], expected: Any, scale: float, lean: float = 0.0) -> None:
+    """``expected`` has Student's interval; to it comes what the interval reaches further."""
     low, high = weighted.bounds(ARRAYS, found, 0.95)
+    if found.lean is not None:
+        assert float(found.lean) == pytest.approx(lean, rel=1e-4, abs=1e-5)
+        further = float(found.lean) * _johnson(found)
+        low, high = low - min(further, 0.0), high - max(further, 0.0)
     assert float(found.value) == pytest.approx(expected.value, rel=1e-9, abs=1e-9 * scale)
     slack = 1e-5 * scale  # a difference of sums of fourth powers, then a root
     assert float(low) == pytest.approx(expected.low, rel=1e-6, abs=slack)
     assert float(high) == pytest.approx(expected.high, rel=1e-6, abs=slack)
+
+
+def _johnson(found: weighted.Weighted[Any]) -> float:
+    """How far an interval of 95 % reaches further, for each unit of lean."""
+    assert found.variance is not None
+    assert found.doubt is not None
+    times = min(1.0 + 60.0 * float(found.doubt), 4.0)
+    return times * (1.0 + 2.0 * 1.959964**2) / 6.0 * math.sqrt(max(float(found.variance), 0.0))
+
+
+def _skewness(x: Any, w: Any, *, of_sum: bool = False) -> float:
+    """The skewness of the error of a mean or a sum, tuple by tuple."""
+    e = w * (w - 1.0)
+    about = x - (w * x).sum() / w.sum()
+    second = (e * (x if of_sum else about) ** 2).sum()
+    if second <= max((e * x * x).sum() * 1e-9, 0.0):
+        return 0.0
+    skewness: float = (e * about**3).sum() / second**1.5 * math.sqrt((e * e).sum() / e.sum())
+    return 2.0 * skewness if of_sum else skewness
 
 
 @settings(max_examples=300)
@@ -68,8 +92,8 @@ def _agree(found: weighted.Weighted[Any], expected: Any, scale: float) -> None:
 def test_formulas_are_the_estimates_of_the_core(rows: list[tuple[float, float, float]]) -> None:
     x, y, w = (np.array(column) for column in zip(*rows, strict=True))
     one, both = Sample().update(x, weight=w), Sample().update(x, y, weight=w)
-    _agree(weighted.total(ARRAYS, x, w), one.sum(), 1e3)
-    _agree(weighted.mean(ARRAYS, x, w), one.mean(), 1e2)
+    _agree(weighted.total(ARRAYS, x, w), one.sum(), 1e3, _skewness(x, w, of_sum=True))
+    _agree(weighted.mean(ARRAYS, x, w), one.mean(), 1e2, _skewness(x, w))
     _agree(weighted.covariance(ARRAYS, x, y, w), both.covariance(), 1e4)
     count = weighted.count(ARRAYS, w)
     assert count.value == round(one.count().value)
@@ -107,6 +131,19 @@ def test_a_missing_value_counts_for_nothing(
         weighted.covariance(ARRAYS, x[~gone], y[~gone], w[~gone]),
     )
     assert float(pair.value) == pytest.approx(float(part.value), abs=1e-6)
+
+
+def test_an_interval_reaches_further_on_the_side_to_which_its_error_leans() -> None:
+    """One tuple of five is large: what was shed may well be larger than what was kept."""
+    x, w = np.array([1.0, 1.0, 1.0, 1.0, 6.0]), np.full(5, 4.0)
+    for formula, sign in ((weighted.mean, 1), (weighted.total, 1), (weighted.mean, -1)):
+        found = formula(ARRAYS, sign * x, w)
+        low, high = weighted.bounds(ARRAYS, found, 0.95)
+        below, above = found.value - low, high - found.value
+        assert (above > 1.2 * below) if sign > 0 else (below > 1.2 * above)
+    even = weighted.mean(ARRAYS, np.arange(5.0), w)
+    low, high = weighted.bounds(ARRAYS, even, 0.95)
+    assert high - even.value == pytest.approx(even.value - low)
 
 
 def test_the_correlation_is_that_of_repeated_tuples() -> None:

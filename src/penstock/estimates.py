@@ -12,12 +12,17 @@ the tuples that were shed. The *doubt* is one over the effective number of tuple
 ``Σ (w(w-1))² / (Σ w(w-1))²``: one over n for n tuples of one weight, and nearly 1 where a single
 heavy tuple outweighs the others.
 
-Student's interval supposes that errors are nearly normal. They are not where few tuples were kept,
-or where the influences are skewed: then it holds the truth less often than it says. The *strain* is
-the squared skewness of an estimate's error: ``(Σ e f³)² Σ e / (Σ e f²)³``, with ``e = w(w-1)``,
-times the doubt. An interval is *certified* where doubt and strain are small (for a mean this is the
-rule of Cochran, 1977, section 2.15). A sample without its rare large values looks harmless, so that
-the flag is a judgement, and no proof.
+Student's interval supposes that errors are nearly normal. They are not where few tuples were kept
+and the influences are skewed: then it holds the truth less often than it says. The *lean* is the
+skewness of an estimate's error: ``Σ e f³ / (Σ e f²)^1.5 · √Σ e``, with ``e = w(w-1)``, times the
+root of the doubt. An interval of a sum or a mean reaches further on the side to which its error
+leans, by a multiple of the term by which Johnson (1978) and Hall (1992) move both its ends. The
+other end stays, and the term is multiplied, since a few tuples show a part of their stream's
+skewness only.
+
+The *strain* is the squared lean; of second moments, whose interval does not reach further, it is
+taken from the kurtosis. An interval is *certified* where doubt and strain are small. A sample
+without its rare large values looks harmless, so that the flag is a judgement, and no proof.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,12 +49,20 @@ Polynomial = Mapping[tuple[int, int], E | None]
 FREQUENCY_PER_WEIGHT = 1024.0
 """Spark's percentile takes whole frequencies, so a weight is rounded to one part in so many."""
 
-MOST_DOUBT = 1.0 / 10.0
-"""An interval from fewer effective tuples than 10 is not certified."""
-MOST_STRAIN = 1.0 / 12.0
-"""Nor is one of whose error the skewness is above 0.29."""
-STRAIN_OF_SECOND_MOMENTS = 0.8
-"""What a tuple adds to a variance is skewed by itself: strain for each unit of what is known."""
+MOST_DOUBT = 1.0 / 12.0
+"""An interval from fewer effective tuples than 12 is not certified."""
+MOST_STRAIN = 0.8
+"""Nor is one of whose error nearly all the skewness and spread is that of a single tuple."""
+STRAIN_OF_SECOND_MOMENTS = 7.68
+"""What a tuple adds to a variance is skewed by itself, and its interval does not reach further:
+strain for each unit of what is known."""
+LEAN_ONCE, LEAN_FOR_DOUBT, MOST_LEAN = 1.0, 60.0, 4.0
+"""How many times Johnson's term an interval reaches further: once, and more while it is in doubt.
+Of twenty tuples of a lognormal stream with σ = 1.5 it then covers nine times in ten and more, where
+Student's interval covers less than eight times, and of a symmetric stream as often as it says."""
+LEAN_OF_SUMS = 2.0
+"""A sum's error is that of a count, which Student's interval is good for, and of how far the values
+are from their mean; the skewness of that alone is small beside the spread of both."""
 
 LEAST_SPREAD = 1e-9
 """Of the squares that it is the difference of: a spread below this is mostly rounding."""
@@ -93,6 +106,8 @@ class Weighted(Generic[E]):
     """The middle of the interval, a double, where the value has another form."""
     strain: E | None = None
     """The squared skewness of the error; 1 or more where nothing is known of it."""
+    lean: E | None = None
+    """The skewness of the error, where the interval reaches further on that side."""
     size: E | None = None
     """The effective number of tuples, ``(Σw)² / Σw²``: as many of one weight tell as much."""
     of_sums: E | None = None
@@ -117,8 +132,18 @@ def bounds(algebra: Algebra[E], found: Weighted[E], confidence: float) -> tuple[
     spread = algebra.call("greatest", found.variance, algebra.literal(0.0))
     value = algebra.call("double", found.value) if found.centre is None else found.centre
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    half = student(z, found.doubt) * algebra.call("sqrt", spread)
-    return value - half, value + half
+    error = algebra.call("sqrt", spread)
+    half = student(z, found.doubt) * error
+    if found.lean is None:
+        return value - half, value + half
+    nothing = algebra.literal(0.0)
+    further = found.lean * (_times(algebra, found.doubt) * ((1.0 + 2.0 * z * z) / 6.0)) * error
+    low = value - half + algebra.call("least", further, nothing)
+    return low, value + half + algebra.call("greatest", further, nothing)
+
+
+def _times(f: Algebra[E], doubt: E) -> E:
+    return f.call("least", doubt * LEAN_FOR_DOUBT + LEAN_ONCE, f.literal(MOST_LEAN))
 
 
 def certified(f: Algebra[E], found: Weighted[E]) -> E:
@@ -160,8 +185,11 @@ def total(f: Algebra[E], x: E, w: E) -> Weighted[E]:
     x = f.call("double", x)
     there = _where_all(f, w, x)
     doubt, second = _doubt(f, there), _sum(f, _extra(w) * x * x)
-    strain = _strain(f, there, second, _sum(f, _extra(w) * x * x * x), doubt)
-    found = Weighted(_sum(f, w * x), second, doubt, strain=strain, size=_size(f, there))
+    skew = Skew(_sum(f, _extra(w) * x * x * x), second, _sum(f, _extra(there)), doubt)
+    centre: E = _sum(f, w * x) / _sum(f, there)
+    about = replace(skew, third=_cubes_about(f, x, _extra(w), skew.once, centre))
+    found = Weighted(_sum(f, w * x), second, doubt, size=_size(f, there))
+    found = replace(found, strain=_strain(f, skew), lean=_lean(f, about) * LEAN_OF_SUMS)
     return replace(found, influence=lambda: Influence([(None, _sum(f, w * x))], _sum(f, there)))
 
 
@@ -174,8 +202,9 @@ def mean(f: Algebra[E], x: E, w: E) -> Weighted[E]:
     spread = _spread(f, w, influence, x, x, every)
     least = _sum(f, _extra(every) * x * x) * LEAST_SPREAD
     cubes = _cubes_about(f, x, _extra(every), _sum(f, _extra(w)), centre)
-    strain = _strain(f, w, spread, cubes, _doubt(f, w), least)
-    found = _about_itself(f, w, centre, spread / (size * size), strain)
+    skew = Skew(cubes, spread, _sum(f, _extra(w)), _doubt(f, w), least)
+    strain, lean = _strain(f, skew), _lean(f, skew)
+    found = replace(_about_itself(f, w, centre, spread / (size * size), strain), lean=lean)
     return replace(found, influence=lambda: _influence(f, w, influence, x, x, size * size, every))
 
 
@@ -379,12 +408,33 @@ def _size(f: Algebra[E], w: E) -> E:
     return f.call("coalesce", size, f.literal(0.0))
 
 
-def _strain(f: Algebra[E], w: E, second: E, third: E, doubt: E, least: E | None = None) -> E:
-    """Returns it from sums of influences; where their spread is but rounding, nothing is known."""
-    squared = third * third * _sum(f, _extra(w))
-    known = f.call("try_divide", squared * doubt, second * second * second)
-    least = f.literal(0.0) if least is None else least
-    return f.call("if", second > least, f.call("coalesce", known, f.literal(1.0)), f.literal(1.0))
+@dataclass(frozen=True)
+class Skew(Generic[E]):
+    """Holds the sums that say how skewed an error is."""
+
+    third: E
+    second: E
+    once: E
+    doubt: E
+    least: E | None = None
+    """A second moment below this is but rounding; None is 0."""
+
+    def known(self, f: Algebra[E], value: E, otherwise: float) -> E:
+        """Returns the value where there is a spread, and else what is told ``otherwise``."""
+        least, unknown = self.least, f.literal(otherwise)
+        above = self.second > (f.literal(0.0) if least is None else least)
+        return f.call("if", above, f.call("coalesce", value, unknown), unknown)
+
+
+def _strain(f: Algebra[E], skew: Skew[E]) -> E:
+    squared = skew.third * skew.third * skew.once
+    cubed = skew.second * skew.second * skew.second
+    return skew.known(f, f.call("try_divide", squared * skew.doubt, cubed), 1.0)
+
+
+def _lean(f: Algebra[E], skew: Skew[E]) -> E:
+    root = f.call("sqrt", f.call("try_divide", skew.once * skew.doubt, skew.second))
+    return skew.known(f, f.call("try_divide", skew.third, skew.second) * root, 0.0)
 
 
 def _cubes_about(f: Algebra[E], x: E, e: E, once: E, centre: E) -> E:

@@ -50,6 +50,7 @@ def over_parts(f: Algebra[E], found: Weighted[E]) -> Weighted[E]:
         variance=_kept(f, f.call("if", added > 0.0, whole, before[0])),
         doubt=_kept(f, f.call("if", added > 0.0, mixed, before[1])),
         strain=f.call("if", added > 0.0, skewed * skewed, before[2]),
+        lean=None if found.lean is None else _lean(f, found.lean, added, shares[0]),
         size=_kept(f, f.call("if", squares > 0.0, size, before[3])),
     )
 
@@ -76,6 +77,12 @@ def _between(f: Algebra[E], parts: Influence[E], doubt: E) -> E:
 
 def _share(f: Algebra[E], part: E, whole: E) -> E:
     return f.call("coalesce", f.call("try_divide", part, whole), f.literal(0.0))
+
+
+def _lean(f: Algebra[E], before: E, added: E, share: E) -> E:
+    """Returns the skewness of an error of which a share of the variance leans."""
+    kept = _kept(f, before)
+    return f.call("if", added > 0.0, kept * share * f.call("sqrt", share), kept)
 
 
 def _skewness(f: Algebra[E]) -> Callable[[E, E], E]:

@@ -39,6 +39,15 @@ def close(found: Any, expected: Estimate) -> None:
     assert tuple(found)[:3] == pytest.approx(tuple(expected), rel=1e-12)
 
 
+def close_but_for_its_lean(found: Any, expected: Estimate) -> None:
+    """One end is Student's, the other at least as far out; ``test_estimates`` says how far."""
+    assert found["value"] == pytest.approx(expected.value, rel=1e-12)
+    ends = [(found["low"], expected.low), (found["high"], expected.high)]
+    assert any(mine == pytest.approx(students, rel=1e-12) for mine, students in ends)
+    assert found["low"] <= expected.low + 1e-9
+    assert found["high"] >= expected.high - 1e-9
+
+
 @pytest.mark.parametrize("confidence", [0.95, 0.5])
 def test_values_and_bounds(rows: DataFrame, confidence: float) -> None:
     grouped = rows.groupBy("g").agg(
@@ -52,8 +61,8 @@ def test_values_and_bounds(rows: DataFrame, confidence: float) -> None:
     found = {row["g"]: row for row in grouped.collect()}
     for group in (0, 1):
         truth = sample(group)
-        close(found[group]["sum"], truth.sum(confidence))
-        close(found[group]["average"], truth.mean(confidence))
+        close_but_for_its_lean(found[group]["sum"], truth.sum(confidence))
+        close_but_for_its_lean(found[group]["average"], truth.mean(confidence))
         close(found[group]["count"], truth.count(confidence))
         assert found[group]["plain"] == found[group]["sum"]["value"]
     assert [found[group]["all"] for group in range(3)] == [17, 2, 3]
@@ -86,8 +95,8 @@ def test_a_confidence_is_a_share(spark: SparkSession, confidence: float) -> None
 
 
 def test_intervals_cover_the_truth_in_95_percent_of_windows(spark: SparkSession) -> None:
-    """Law 7: 1,000 windows of 1,500 skewed tuples, sampled by their hash, at 5 to 50 %."""
-    windows, size = 1000, 1500
+    """Law 7: 2,000 windows of 1,500 skewed tuples, sampled by their hash, at 5 to 50 %."""
+    windows, size = 2000, 1500
     tuples = spark.range(windows * size).select(
         (sf.col("id") % windows).alias("g"),
         sf.exp(0.6 * sf.randn(7)).alias("x"),
