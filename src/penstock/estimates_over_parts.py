@@ -41,6 +41,8 @@ def over_parts(f: Algebra[E], found: Weighted[E]) -> Weighted[E]:
     whole = before[0] + added
     shares = [_kept(f, _share(f, each, whole)) for each in (before[0], added)]
     mixed = shares[0] * shares[0] * before[1] + shares[1] * shares[1] * doubt
+    if parts.tail > 1.0:
+        mixed = f.call("least", mixed * parts.tail, f.literal(1.0))
     skewed = _kept(f, reduce(add, map(_skewness(f), (before[2], doubt), shares)))
     smaller = f.call("try_divide", squares, parts.mass * parts.mass)
     size = f.literal(1.0) / (f.literal(1.0) / before[3] + smaller)
@@ -60,7 +62,7 @@ def _kept(f: Algebra[E], x: E) -> E:
 
 
 def _between(f: Algebra[E], parts: Influence[E], doubt: E) -> E:
-    """Returns the variance that parts shed whole add; what is taken about an estimate uses one."""
+    """Returns the variance that parts shed whole add; each fitted estimate uses one of them up."""
     products: list[E] = []
     for (one, a), (two, b) in combinations_with_replacement(parts.terms, 2):
         product = f.call(BETWEEN, a, b)
@@ -70,8 +72,8 @@ def _between(f: Algebra[E], parts: Influence[E], doubt: E) -> E:
     spread = reduce(add, products)
     if parts.squared_scale is not None:
         spread = f.call("try_divide", spread, parts.squared_scale)
-    if len(parts.terms) > 1:
-        spread = spread / f.call("greatest", doubt * -1.0 + 1.0, f.literal(0.5))
+    if parts.fitted:
+        spread = spread / f.call("greatest", doubt * -float(parts.fitted) + 1.0, f.literal(0.5))
     return f.call("greatest", f.call("coalesce", spread, f.literal(0.0)), f.literal(0.0))
 
 
