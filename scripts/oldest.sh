@@ -7,7 +7,7 @@ version=$(sed -n 's/.*"pyspark>=\([0-9.]*\),.*/\1/p' pyproject.toml | head -1)
 [ -x .venv-oldest/bin/python ] || "${PYTHON:-python3}" -m venv .venv-oldest
 pip() { .venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check "$@"; }
 pip "pyspark==$version" hatchling editables
-pip --no-build-isolation -e '.[spark,experiments,federation]' "pyspark==$version" \
+pip --no-build-isolation -e '.[spark,connect,experiments,federation]' "pyspark==$version" \
     pytest pytest-timeout pytest-xdist hypothesis
 .venv-oldest/bin/python -c 'import pyspark; print("Spark", pyspark.__version__)'
 test() { .venv-oldest/bin/python -m pytest "$@"; }

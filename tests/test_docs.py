@@ -93,6 +93,12 @@ def test_what_happens_on_faults_is_held_by_tests_that_exist() -> None:
     assert [f"{file}::{name}" for file, name in named if name not in functions(file)] == []
 
 
+def test_what_works_through_spark_connect_is_held_by_tests_that_exist() -> None:
+    named = TEST.findall((ROOT / "docs" / "where_it_runs.md").read_text())
+    assert len(named) >= 4
+    assert [f"{file}::{name}" for file, name in named if name not in functions(file)] == []
+
+
 def test_only_laws_that_exist_are_cited() -> None:
     wrong = {
         f"{path.relative_to(ROOT)}: law {number}"

@@ -28,6 +28,10 @@ EVERYTHING = [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for 
 NOT_IMPORTED = {
     "protobuf": "Spark's stateful operators in Python import it, and PySpark does not ask for it",
     "pandas": "Spark's Python functions over Arrow import it",
+    "grpcio": "PySpark's client of Spark Connect imports it",
+    "grpcio-status": "PySpark's client of Spark Connect imports it",
+    "googleapis-common-protos": "PySpark's client of Spark Connect imports it",
+    "zstandard": "PySpark's client of Spark Connect imports it",
     "pyarrow": "it is imported by name, in penstock/arrow.py, since it has no types",
 }
 """What Penstock needs and no module of it imports by a statement, with the reason."""
@@ -96,7 +100,7 @@ def test_every_dependency_has_its_reason_in_the_documents() -> None:
 
 
 def test_the_extras_are_those_that_users_are_told_of() -> None:
-    expected = {"spark", "kafka", "federation", "dashboard", "metrics", "experiments"}
+    expected = {"spark", "connect", "kafka", "federation", "dashboard", "metrics", "experiments"}
     assert EXTRAS.keys() == expected
     told = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     for names in re.findall(r"penstock\[([\w,]+)\]", told):

@@ -46,6 +46,7 @@ from penstock import estimates as _estimates
 from penstock.errors import PenstockError as _PenstockError
 from penstock.spark import weighted_columns as _weighted
 from penstock.spark.gate.columns import SIC as _SIC
+from penstock.spark.names import counts_all as _counts_all
 from penstock.spark.plain_functions import *  # noqa: F403
 from penstock.units import as_share as _as_share
 
@@ -90,7 +91,7 @@ def count(col: Column | str, *, bounds: bool = False, confidence: float = 0.95) 
     <BLANKLINE>
     """
     native = _spark.count(col)
-    everything, x = "count(*)" in str(native), _weighted.as_column(col)
+    everything, x = _counts_all(native), _weighted.as_column(col)
     found = _weighted.count(lambda w: w if everything else _spark.nvl2(x, w, _spark.lit(None)))
     return _weighted.answer(found, native, bounds=bounds, confidence=confidence)
 

@@ -7,6 +7,7 @@ does is compared with something else than Spark.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,9 +23,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Count, Plan, Strata, Stratum, Tally
 from penstock.spark.class_archive import reading
-from penstock.spark.engine import Engine
+from penstock.spark.connect_engine import ConnectEngine
+from penstock.spark.engines import engine_of
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys, salt_of
+from penstock.spark.progress import Progress
 
 pa: Any = import_module("pyarrow")
 pq: Any = import_module("pyarrow.parquet")
@@ -160,12 +163,16 @@ class Rig:
         most_strata: int = 1000,
     ) -> None:
         columns = tuple(sf.col(name) for name in strata)
-        number = next(_names)
-        self.gate = Gate(f"rig_{number}", Keys(query, source, columns, (sf.col("n"),)), most_strata)
-        self.spark = spark
-        engine = Engine(spark)
+        engine = engine_of(spark)
         engine.install()
+        engine.open()
+        keys = Keys(query, source, columns, (sf.col("n"),))
+        self.gate = Gate(engine.gate_name(next(_names)), keys, most_strata)
+        self.spark = spark
         engine.answer_for(self.gate.name, self)
+        self._connect = engine if isinstance(engine, ConnectEngine) else None
+        if self._connect:  # it has to listen to be asked
+            self._connect.listen(self)
         self.ticks = 0
         self.counts: dict[int, dict[Stratum, Count]] = {}
         self.totals: dict[int, tuple[int, int]] = {}
@@ -174,6 +181,7 @@ class Rig:
         """Batches that the gate counted in columns, too."""
         self._plans = plans
         self.query: StreamingQuery | None = None
+        self._found: StreamingQuery | None = None
         self.frame = self.gate.admit(stream)
 
     def plan(self, gate: str, query: str, run: str, batch: int) -> bytes:
@@ -181,6 +189,8 @@ class Rig:
         assert gate == self.gate.name
         assert batch >= 0, "asked outside of a micro-batch"
         assert query
+        if self._connect:
+            self._found = self._connect.find(query)
         self._learn()
         chosen, counting = self._plans(self.ticks)
         self.ticks += 1
@@ -190,22 +200,34 @@ class Rig:
         """Nobody listens."""
 
     def progressed(self) -> None:
-        """Nobody listens."""
+        """A client of Spark Connect reads what is observed from its engine: in Spark's own reports
+        its names are missing.
+        """
+        assert self._connect is not None
+        told = self._connect.last_progress(self._found) if self._found else None
+        if told is not None:
+            self._count(told[0], Progress.of(told[1]()).observed[self.gate.name])
 
     def ended(self, run: str) -> None:
         """Nobody listens."""
 
     def _learn(self) -> None:
+        if self._connect:
+            if threading.current_thread() is threading.main_thread():
+                self._connect.catch_up()
+            return
         for progress in self.query.recentProgress if self.query else ():
             observed = progress.observedMetrics.get(self.gate.name)
             if observed is not None and progress.batchId not in self.counts:
-                metrics = observed.asDict(recursive=True)
-                report = self.gate.codec.decode(metrics)
-                counts = {s: count for s, count in report.counts.items() if count.arrived}
-                self.counts[progress.batchId] = counts
-                self.tallied += isinstance(report.counts, Tally)
-                self.totals[progress.batchId] = (report.arrived, report.admitted)
-                self.spans[progress.batchId] = report.span
+                self._count(progress.batchId, observed.asDict(recursive=True))
+
+    def _count(self, batch: int, metrics: Mapping[str, Any]) -> None:
+        report = self.gate.codec.decode(metrics)
+        counts = {s: count for s, count in report.counts.items() if count.arrived}
+        self.counts[batch] = counts
+        self.tallied += isinstance(report.counts, Tally)
+        self.totals[batch] = (report.arrived, report.admitted)
+        self.spans[batch] = report.span
 
     def run(self, checkpoint: Path | None = None, frame: DataFrame | None = None) -> list[Row]:
         """All that there is, and the rows that came through."""

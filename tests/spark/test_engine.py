@@ -93,6 +93,8 @@ def test_the_functions_of_the_catalog_are_there(engine: Engine) -> None:
         "rows",
         "passing",
         "chance",
+        "tell",
+        "next",
     }
 
 

@@ -8,7 +8,8 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A catalog whose functions are the parts of a gate's plan in force; see PlanFunctions.
+ * A catalog whose functions are the parts of a gate's plan in force; see PlanFunctions, and
+ * SiteFunctions for two that only a client of Spark Connect calls.
  *
  * <p>A function with a public static {@code invoke} and constant arguments is a constant to Spark's
  * optimizer, which evaluates it anew in the planning of every micro-batch: so a running query gets
@@ -23,7 +24,9 @@ public final class PlanCatalog implements FunctionCatalog {
           "doubles", new PlanFunctions.Doubles(),
           "rows", new PlanFunctions.Rows(),
           "passing", new PlanFunctions.Passing(),
-          "chance", new PlanFunctions.Chance());
+          "chance", new PlanFunctions.Chance(),
+          "tell", new SiteFunctions.Tell(),
+          "next", new SiteFunctions.Next());
 
   private String name;
 

@@ -17,6 +17,9 @@ final class PlanInForce {
   /** Where a version should be: no plan follows, but the reason why there is none, in UTF-8. */
   private static final long REFUSAL = Long.MIN_VALUE;
 
+  /** A key that stands in a free place 1, where it does not belong; see `table.py`. */
+  private static final long NO_KEY_OF_PLACE_1 = (1L << 32) + 1;
+
   /** A table of strata; the site sends it only when it has changed. */
   private record Table(long number, long mask, long[] ordinals, UnsafeArrayData keys) {}
 
@@ -63,20 +66,26 @@ final class PlanInForce {
     sic = UnsafeArrayData.fromPrimitiveArray(sicAt);
   }
 
-  /** No plan: the query fails with this reason. */
-  private PlanInForce(String refusal) {
+  /** No plan: everything is admitted, unless there is a reason with which the query fails. */
+  private PlanInForce(String refusal, boolean wholeRows) {
     this.refusal = refusal;
+    this.wholeRows = wholeRows;
     open = true;
-    wholeRows = true;
     version = UnsafeArrayData.fromPrimitiveArray(new long[1]);
     look = UnsafeArrayData.fromPrimitiveArray(new long[1]);
-    thresholds = UnsafeArrayData.fromPrimitiveArray(new long[1]);
-    sic = UnsafeArrayData.fromPrimitiveArray(new double[1]);
-    table = new Table(0, 0, new long[1], UnsafeArrayData.fromPrimitiveArray(new long[1]));
+    thresholds = UnsafeArrayData.fromPrimitiveArray(new long[] {Long.MAX_VALUE, Long.MAX_VALUE});
+    sic = UnsafeArrayData.fromPrimitiveArray(new double[] {1.0, 1.0});
+    UnsafeArrayData keys = UnsafeArrayData.fromPrimitiveArray(new long[] {0, NO_KEY_OF_PLACE_1});
+    table = new Table(0, 0, new long[2], keys);
   }
 
   static PlanInForce refused(String reason) {
-    return new PlanInForce(reason);
+    return new PlanInForce(reason, true);
+  }
+
+  /** What is in force where a site has never said anything in this run of a query. */
+  static PlanInForce untold(boolean wholeRows) {
+    return new PlanInForce(null, wholeRows);
   }
 
   /** Decodes a plan; `before` is the plan that the same run of the query had before, or null. */

@@ -48,7 +48,8 @@ public final class Plans {
   static boolean rowsMayBeWhole() {
     checkOnDriver("a row's SIC");
     String query = text(SparkContext.getOrCreate().getLocalProperty("sql.streaming.queryId"));
-    Set<String> gates = GATES_OF_QUERY.getOrDefault(query, Set.of());
+    Set<String> gates = GATES_OF_QUERY.get(query);
+    gates = gates == null ? SiteFunctions.gatesOf(query) : gates;
     return gates.stream().allMatch(gate -> get(gate).wholeRows());
   }
 
@@ -71,12 +72,18 @@ public final class Plans {
     if (known != null && known.batch() == batch && batch >= 0) {
       return known.plan();
     }
+    String query = text(context.getLocalProperty("sql.streaming.queryId"));
     PlanDriver driver = DRIVERS.get(gate);
+    RemoteSite remote = driver == null ? SiteFunctions.of(gate) : null;
+    if (remote != null) {
+      PlanInForce plan = remote.plan(gate, query, run, batch);
+      ANSWERS.put(key, new Answer(run, batch, plan));
+      return plan;
+    }
     if (driver == null) {
       return PlanInForce.refused(
           "the site of the gate " + gate + " has stopped: make another site, and gate with that");
     }
-    String query = text(context.getLocalProperty("sql.streaming.queryId"));
     // No lock is held while the driver is asked: it may start a query that asks for this gate too.
     byte[] encoded = driver.plan(gate, query, run, batch);
     PlanInForce plan = PlanInForce.decode(encoded, known == null ? null : known.plan());

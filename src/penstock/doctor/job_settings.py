@@ -137,7 +137,7 @@ def _spark(job: PlannedJob, cores: int, memory_bytes: int | None) -> Iterator[Fi
             yield Finding(
                 "bad",
                 f"{job.name}: {name}",
-                "makes a Connect client, and a gate needs the driver's own session",
+                "makes a Connect client, and a job starts a Spark of its own",
                 "take it out, and name spark.master",
             )
     yield from _memory(job, memory_bytes)

@@ -10,6 +10,8 @@ OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
 LEAST_MEMORY_BYTES = 2 * 2**30
 CONNECT_VARIABLES = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+BROUGHT_BY_MANY = "connect"
+"""The extra of which parts are often there, and nobody has asked for it."""
 SOURCE_OF_EXTRA = "penstock[{}]"
 
 
@@ -77,6 +79,8 @@ def _packages(facts: MachineFacts) -> Iterator[Finding]:
         if have is None:
             if one.extra and not installed_of(facts.packages, one.extra, facts.asked):
                 continue  # nobody has asked for this extra
+            if one.extra == BROUGHT_BY_MANY:
+                continue  # Spark itself says so, where somebody wants it
             told.add((one.name, one.bounds))
             source = SOURCE_OF_EXTRA.format(one.extra) if one.extra else "penstock"
             yield Finding("bad", one.name, "is missing", f"pip install '{source}'")
@@ -110,7 +114,7 @@ def _mode(environment: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(
                 "bad",
                 name,
-                f"is set to {environment[name]!r}, so that Spark begins as a Connect client, and a "
-                "gate needs the driver's own session",
+                f"is set to {environment[name]!r}, so that Spark begins as a Connect client, and "
+                "commands and jobs start a Spark of their own",
                 f"unset {name}",
             )

@@ -21,9 +21,10 @@ DESCRIPTION = (
     "field-outage, field-fair, field-idle, field-watch, field-rivals, and field-five. On sites of "
     "their own: federation (figure 4 of THEMIS), federation-simulated (beside the simulator), "
     "federation-latency (over one and two hops), federation-kill and federation-outages (a link "
-    "away, a root moved, a coordinator killed). In a browser: dashboard."
+    "away, a root moved, a coordinator killed). In a browser: dashboard. "
+    "Through Spark Connect, in processes of their own: connect."
 )
-FEDERATION, DASHBOARD = "federation", "dashboard"
+FEDERATION, DASHBOARD, CONNECT = "federation", "dashboard", "connect"
 LENGTH_SECONDS = 90.0
 EXAMPLE = "example: penstock bench latency burst --json results/"
 
@@ -42,10 +43,12 @@ def run(options: argparse.Namespace) -> int:
     """Runs the benchmarks that are named, or all of them."""
     field = [name for name in options.names if name.startswith(("field-", FEDERATION))]
     page = [name for name in options.names if name == DASHBOARD]
-    others = [name for name in options.names if name not in (*field, *page)]
+    remote = [name for name in options.names if name == CONNECT]
+    others = [name for name in options.names if name not in (*field, *page, *remote)]
     good = [_run_field(field, options)] if field else []
     good += [_run_dashboard(options)] if page else []
-    good += [_run_others(others, options)] if others or not field + page else []
+    good += [_run_connect(options)] if remote else []
+    good += [_run_others(others, options)] if others or not field + page + remote else []
     return 0 if all(good) else PROMISE_BROKEN_EXIT_CODE
 
 
@@ -60,6 +63,16 @@ def _run_dashboard(options: argparse.Namespace) -> bool:
     check_seconds(seconds, 60)
     began = time.time()
     return keep(DASHBOARD, dashboard_bench.run(seconds), began, options.json)
+
+
+def _run_connect(options: argparse.Namespace) -> bool:
+    with installed("spark,connect"):
+        from penstock.lab.bench import connect_price
+        from penstock.lab.bench.suite import keep
+    seconds = connect_price.USUAL_SECONDS if options.seconds is None else options.seconds
+    check_seconds(seconds, 30)
+    began = time.time()
+    return keep(CONNECT, connect_price.run(seconds), began, options.json)
 
 
 def _run_others(names: list[str], options: argparse.Namespace) -> bool:

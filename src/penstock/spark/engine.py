@@ -2,9 +2,10 @@
 
 Everything that reaches for the JVM or an undocumented module of PySpark is a method here: one for
 each question, with a contract test for each in ``tests/spark/test_engine.py``. What breaks with the
-next Spark breaks here first, and says so in one sentence. Three more places lean on what Spark does
-not promise, and have tests of their own: the local properties that ``jvm/`` reads, the checkpoint's
-offset log (``record.recount``), and what the optimizer folds (``gate.wire``, ``gate.columns``).
+next Spark breaks here first, and says so in one sentence. Four more places lean on what Spark does
+not promise, and have tests of their own: the local properties that ``jvm/`` reads, what its class
+``QueryParts`` asks a query for a client of Spark Connect, the checkpoint's offset log
+(``record.recount``), and what the optimizer folds (``gate.wire``, ``gate.columns``).
 
 How a plan reaches a running query is public: the functions of a catalog (``jvm/``, and
 ``penstock.spark.gate.wire``). What is private is named at each method below.
@@ -29,20 +30,21 @@ from penstock.spark.callbacks import Callbacks, JavaCallbacks
 from penstock.spark.progress import STATEFUL_OPERATORS
 from penstock.spark.row_span import nodes, row_seconds
 from penstock.spark.spark_files import Files
-from penstock.spark.stream_state import FilesRead, ReadLimit, SourceState, Trigger, read_limit_of
+from penstock.spark.stream_state import (
+    FilesRead,
+    ReadLimit,
+    SourceState,
+    Trigger,
+    read_limit_of,
+    trigger_of,
+)
 
 CATALOG = "penstock"
 """The catalog of this name is taken in a session that has a site."""
+CATALOG_CLASS = "io.penstock.PlanCatalog"
 JAR = Path(__file__).with_name("penstock.jar")
 SOURCES = tuple(JAR.parents[3].glob("jvm/io/penstock/*.java"))
 """What the jar is made of, in a checkout; an installation has none."""
-TRIGGER_KINDS = {
-    "OneTime": "once",
-    "AvailableNow": "once",
-    "Continuous": "continuous",
-    "RealTime": "real-time",
-}
-"""Kinds of triggers by how the names of Spark's classes begin."""
 LAST_ATTEMPTS = "org.apache.spark.sql.execution.LastAttemptAggregatingAccumulator"
 """The class with which Spark counts a task that ran again once (SPARK-58183)."""
 JVM_EXIT_SECONDS = 20.0
@@ -50,6 +52,21 @@ JVM_EXIT_SECONDS = 20.0
 
 _installed: dict[str, str] = {}
 """Of each Spark application, the jar that it was given."""
+
+
+def checked_jar() -> Path:
+    """Answers where the jar is; raises where it is missing, or older than what it is made of."""
+    if not JAR.exists():
+        raise PenstockError(
+            f"{JAR.name} is missing from this installation of Penstock: install its wheel, or "
+            "build it from a checkout with: make setup"
+        )
+    if any(source.stat().st_mtime > JAR.stat().st_mtime for source in SOURCES):
+        raise PenstockError(
+            f"{JAR.name} is older than the sources in jvm/ that it is made of: build it anew "
+            "with: make setup"
+        )
+    return JAR
 
 
 class Engine:
@@ -101,6 +118,17 @@ class Engine:
             return False
         return True
 
+    def application(self) -> str:
+        """What tells this run of Spark from any other."""
+        return str(self._context.applicationId)
+
+    def gate_name(self, number: int) -> str:
+        """What a gate is called in the plans of queries."""
+        return f"penstock_gate_{number}"
+
+    def check_guards(self) -> None:
+        """Guards work in every classic session."""
+
     # --- plans into queries -----------------------------------------------------------------
 
     @asks("how to add a jar")
@@ -109,24 +137,18 @@ class Engine:
 
         Private: the gateway to the JVM, and its callback server.
         """
-        if not JAR.exists():
-            raise PenstockError(
-                f"{JAR.name} is missing from this installation of Penstock: install its wheel, or "
-                "build it from a checkout with: make setup"
-            )
-        if any(source.stat().st_mtime > JAR.stat().st_mtime for source in SOURCES):
-            raise PenstockError(
-                f"{JAR.name} is older than the sources in jvm/ that it is made of: build it anew "
-                "with: make setup"
-            )
+        checked_jar()
         start_callbacks: Any = java_gateway.ensure_callback_server_started
         start_callbacks(self._context._gateway)
         if _installed.get(self._context.applicationId) != JAR.as_uri():
             self.spark.sql(f"ADD JAR '{JAR.as_uri()}'")
             _installed[self._context.applicationId] = JAR.as_uri()
-        self.spark.conf.set(f"spark.sql.catalog.{CATALOG}", "io.penstock.PlanCatalog")
+        self.spark.conf.set(f"spark.sql.catalog.{CATALOG}", CATALOG_CLASS)
         self._ours()  # whoever asks first loads the catalog, and other threads do not see its class
         self.spark.range(0).select(sf.expr(f"{CATALOG}.longs('', 'keys')"))
+
+    def open(self) -> None:
+        """A site begins: there is nothing to do."""
 
     @asks("who answers for a gate")
     def answer_for(self, gate: str, callbacks: Callbacks) -> None:
@@ -164,6 +186,9 @@ class Engine:
         streams = self._session.streams()
         streams.addListener(listener)
         return lambda: streams.removeListener(listener)
+
+    def catch_up(self) -> None:
+        """Returns at once: whoever asks for the last report gets it."""
 
     @asks("how long tasks run")
     def time_tasks(self) -> None:
@@ -231,12 +256,8 @@ class Engine:
         else:
             trigger = self._execution(thing).trigger()
         kind = str(trigger.getClass().getSimpleName())
-        if kind == "ProcessingTimeTrigger":
-            return Trigger("processing", trigger.intervalMs() / 1000)
-        for word, name in TRIGGER_KINDS.items():
-            if kind.startswith(word):
-                return Trigger(name)
-        raise TypeError(f"a trigger of the class {kind}")
+        timed = kind == "ProcessingTimeTrigger"
+        return trigger_of(kind, trigger.intervalMs() if timed else 0)
 
     @asks("how to start a query like another")
     def start_like(self, query: StreamingQuery, name: str, checkpoint: str) -> StreamingQuery:
@@ -366,6 +387,10 @@ class Engine:
     def files(self, location: str) -> Files:
         """The files below a place, on any file system that Spark can reach."""
         return Files(self._jvm, self._session.sessionState().newHadoopConf(), location)
+
+    def recounts(self) -> bool:
+        """Whether a batch can be counted again (``record.recount``)."""
+        return True
 
 
 def _observed(node: Any) -> str | None:

@@ -14,11 +14,11 @@ from penstock.guard.admission import Function
 from penstock.guard.plan_server import PlanServer
 from penstock.guard.task import MakeAdmission
 from penstock.spark import arguments, guard_arguments
-from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.strata import Value
 from penstock.spark.guard_driver import Guard, GuardNews
 from penstock.spark.guarded_stream import OnError, guarded_stream
+from penstock.spark.site_engine import SiteEngine
 
 _guard_numbers = count()
 
@@ -26,7 +26,7 @@ _guard_numbers = count()
 class Guards:
     """Keeps all guards of one site, and starts their plan server with the first of them."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: SiteEngine) -> None:
         self._engine = engine
         self._spark = engine.spark
         self._server: PlanServer | None = None

@@ -25,7 +25,6 @@ from penstock.core.types import Batch, Plan, Report
 from penstock.errors import PenstockError
 from penstock.metrics.site_meter import Meter, NoMeter
 from penstock.spark.elsewhere import Elsewhere
-from penstock.spark.engine import Engine
 from penstock.spark.fan_out import ResultNames
 from penstock.spark.free_gates import check_free
 from penstock.spark.gate.columns import Gate
@@ -40,6 +39,7 @@ from penstock.spark.record.sic_accounts import SicAccounts
 from penstock.spark.record.totals import Totals
 from penstock.spark.rehearsal import PLAN as REHEARSED
 from penstock.spark.rehearsal import Rehearsal
+from penstock.spark.site_engine import SiteEngine
 from penstock.spark.site_report import SiteReport
 from penstock.spark.stream_state import Trigger
 from penstock.spark.watching import Watching
@@ -62,7 +62,7 @@ class Loop:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SiteEngine,
         settings: Settings,
         saved: SavedState,
         guards: Guards,
@@ -117,11 +117,16 @@ class Loop:
 
     def sic(self) -> dict[str, float]:
         """Each query's SIC at its result, over the STW that ends now."""
+        self._engine.catch_up()
+        return self._sic_now()
+
+    def _sic_now(self) -> dict[str, float]:
         with self._lock:
             known = self._sic.at_results(time.time(), self.settings.sources)
             return self._sic.silent(self.streams.values()) | known
 
     def report(self) -> SiteReport:
+        self._engine.catch_up()
         self.hear()
         with self._lock:
             guards = [guard.report() for guard in self._guards]
@@ -131,7 +136,7 @@ class Loop:
                 self.settings,
                 self.state,
                 guards,
-                self.sic(),
+                self._sic_now(),
                 self._watching,
             )
 
@@ -372,6 +377,7 @@ class Loop:
     def _begin(self, stream: SparkQuery) -> None:
         """A query's first batch since it was started."""
         self.ledger.open(stream.name, stream.id, stream.planned, len(stream.gates))
+        self._recovery.tell_of_gap(stream)
         known = self.state.streams.get(stream.name)
         if known is not None and known.batch >= stream.planned:  # of another checkpoint
             streams = {**self.state.streams, stream.name: replace(known, batch=stream.planned - 1)}

@@ -22,11 +22,13 @@ from pyspark.sql import Column
 
 _INFIX = {
     **{sign: sign for sign in ("=", "<", "<=", ">", ">=", "<=>", *"+-*/%&|^")},
+    "==": "=",  # as a client of Spark Connect prints it
     "and": "AND",
     "or": "OR",
 }
 _TEMPLATES = {
     "!": "(NOT {})",
+    "not": "(NOT {})",
     "~": "~{}",
     "isNull": "({} IS NULL)",
     "isNotNull": "({} IS NOT NULL)",
@@ -60,10 +62,19 @@ _TOKEN = re.compile(
 )
 
 
+COUNTS_OF_ALL = ("count(*)", "count(unresolvedstar())")
+"""How a count of all tuples is printed in a classic session, and by a client of Spark Connect."""
+
+
 def name_of(column: Column) -> str:
     """The name of Spark's aggregate, from what it prints: ``Column<'avg(fare)'>``."""
     printed = str(column).removeprefix("Column<'").removesuffix("'>")
-    return "count(1)" if printed == "count(*)" else translate(printed)
+    return "count(1)" if printed in COUNTS_OF_ALL else translate(printed)
+
+
+def counts_all(native: Column) -> bool:
+    """Whether a count is one of all tuples."""
+    return any(printed in str(native) for printed in COUNTS_OF_ALL)
 
 
 def translate(printed: str) -> str:

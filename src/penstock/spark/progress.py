@@ -81,7 +81,7 @@ class Progress:
             overhead=(total - spent.get("addBatch", 0)) / 1000,
             planning=spent.get("queryPlanning", 0) / 1000,
             ran="addBatch" in spent,
-            rows=told["numInputRows"],
+            rows=_rows(told),
             observed=told.get("observedMetrics") or {},
             sources=tuple(_source(source) for source in told.get("sources", ())),
             newest=_moment(told, "max"),
@@ -103,6 +103,12 @@ class Progress:
         )
 
 
+def _rows(told: Mapping[str, Any]) -> int:
+    """The rows that were read; a client of Spark Connect is told them by source alone."""
+    rows = told.get("numInputRows")
+    return sum(each.get("numInputRows", 0) for each in told["sources"]) if rows is None else rows
+
+
 def _late(operators: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     late: Counter[str] = Counter()
     for operator in operators:
@@ -117,14 +123,14 @@ def _moment(told: Mapping[str, Any], which: str) -> float | None:
 
 def _source(told: Mapping[str, Any]) -> SourceProgress:
     return SourceProgress(
-        start=_offset(told.get("startOffset")),
-        end=_offset(told.get("endOffset")),
-        latest=_offset(told.get("latestOffset")),
+        start=offset(told.get("startOffset")),
+        end=offset(told.get("endOffset")),
+        latest=offset(told.get("latestOffset")),
         rows=told.get("numInputRows", 0),
     )
 
 
-def _offset(value: Any) -> Any:
+def offset(value: Any) -> Any:
     """Reads an offset that Spark gives as JSON inside of JSON."""
     if not isinstance(value, str):
         return value

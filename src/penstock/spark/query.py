@@ -14,7 +14,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.core.types import Batch, Count, Stratum, Upcoming
 from penstock.errors import PenstockError
 from penstock.spark.backlog import Backlog, BatchReading, HeldBack, Lag, told_by
-from penstock.spark.engine import Engine, SourceReader
 from penstock.spark.fan_out import ResultNames
 from penstock.spark.gate.arrival_metrics import RANKS
 from penstock.spark.gate.codec import GateReport
@@ -27,6 +26,7 @@ from penstock.spark.progress import (
     weighted_quantiles,
     whole_numbers,
 )
+from penstock.spark.site_engine import SiteEngine, SourcesOfRun
 from penstock.spark.stream_state import SourceState
 from penstock.spark.whole_rows import WholeRows
 
@@ -90,7 +90,7 @@ class SparkQuery:
     gates: list[Gate]
     guards: list[Guard]
     """Those that its tuples go through behind the gates."""
-    engine: Engine
+    engine: SiteEngine
     trigger_seconds: float = 0.0
     """Between the starts of two batches; 0 where one follows the other."""
     last_batch: int = -1
@@ -125,7 +125,7 @@ class SparkQuery:
     """Those that there were when its newest batch was planned, where it matters that one is lost.
     """
     _backlog: Backlog | None = None
-    _sources_of_run: SourceReader | None = None
+    _sources_of_run: SourcesOfRun | None = None
     _lags: dict[int, Lag] = field(default_factory=dict)
     """By batch, of those that were planned and are not told yet."""
     _rows_per_step: deque[float] = field(default_factory=lambda: deque(maxlen=3))

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Plan
 from penstock.errors import PenstockError
-from penstock.spark.engine import Engine
+from penstock.spark.site_engine import SiteEngine
 
 log = logging.getLogger("penstock")
 NAME = "penstock-rehearsal-"
@@ -42,7 +42,7 @@ _warm: set[str] = set()
 class Rehearsal:
     """Rehearses the first query of a Spark application, unless it is not wanted."""
 
-    def __init__(self, engine: Engine, wanted: bool = True) -> None:
+    def __init__(self, engine: SiteEngine, wanted: bool = True) -> None:
         self._engine, self._wanted = engine, wanted
 
     def is_one(self, query: StreamingQuery) -> bool:
@@ -51,7 +51,7 @@ class Rehearsal:
 
     def run(self, query: StreamingQuery) -> None:
         """Rehearses a query that is about to begin, if that is of use; a failure is not told."""
-        application = str(self._engine.spark.sparkContext.applicationId)
+        application = self._engine.application()
         if application in _warm:
             return
         _warm.add(application)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,7 @@ from penstock.guard.checked_admission import WaitCheck, holding
 from penstock.metrics.site_meter import Meter
 from penstock.spark import arguments, guard_arguments
 from penstock.spark.elsewhere import with_class
-from penstock.spark.engine import Engine
+from penstock.spark.engines import engine_of
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.keys import Keys
 from penstock.spark.guarded_stream import OnError
@@ -61,7 +62,8 @@ class Site:
     Parameters
     ----------
     spark
-        A classic session on any master.
+        A classic session on any master, or one of Spark Connect, where
+        some things are refused with the reason.
     interval
         The time between the starts of two micro-batches, for queries that ``start`` starts and for
         those that have no trigger of their own: seconds, ``"1 second"`` or ``"500ms"``.
@@ -131,7 +133,7 @@ class Site:
         dashboard: int | str | None = None,
     ) -> None:
         self.spark = spark
-        self._engine = Engine(spark)
+        self._engine = engine_of(spark)
         self._metrics = SiteMetrics(metrics)
         settings = Settings(
             interval=arguments.duration("interval", interval),
@@ -139,10 +141,11 @@ class Site:
             stw=None if stw is None else arguments.duration("stw", stw),
             policy=arguments.policy(policy),
             headroom=arguments.headroom(headroom),
-            cores=float(arguments.cores(spark)),
             terms=arguments.terms(terms),
         )
         self._engine.install()
+        self._engine.open()
+        settings = replace(settings, cores=float(self._engine.cores))
         self.guards = Guards(self._engine)
         """The guards that it has made."""
         saved = SavedState(arguments.directory(directory))
@@ -241,7 +244,7 @@ class Site:
         terms = concept or self.settings.concepts.get(keys.others.query)
         most = arguments.whole_number("max_strata", max_strata, "10_000")
         gate = Gate(
-            f"penstock_gate_{next(_gate_numbers)}",
+            self._engine.gate_name(next(_gate_numbers)),
             keys,
             most,
             None if terms is None else arguments.concept(terms, stream),
@@ -293,6 +296,7 @@ class Site:
         With ``check="absolute"`` no tuple waits for longer than ``wait``, and with "sliding" the
         last 4,096 that a task admitted do not on average.
         """
+        self._engine.check_guards()
         return self.guards.add(
             stream,
             function,
@@ -419,6 +423,7 @@ class Site:
     @property
     def ledger(self) -> Ledger:
         """The account of every batch."""
+        self._engine.catch_up()
         return self._loop.ledger
 
     @property

@@ -26,7 +26,7 @@ def opened(site: Any, listen: int | str | None, name: str = "") -> SitePage | No
     if listen is None:
         return None
     try:
-        name = name or site.spark.sparkContext.appName
+        name = name or str(site.spark.conf.get("spark.app.name"))
         made: SitePage = import_module(PAGE_MODULE).JobPage(site, name, listen)
     except ModuleNotFoundError as error:
         raise PenstockError(

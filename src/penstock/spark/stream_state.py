@@ -18,6 +18,25 @@ class Trigger(NamedTuple):
     """Between the starts of two batches; 0 where one follows the other."""
 
 
+TRIGGER_KINDS = {
+    "OneTime": "once",
+    "AvailableNow": "once",
+    "Continuous": "continuous",
+    "RealTime": "real-time",
+}
+"""Kinds of triggers by how the names of Spark's classes begin."""
+
+
+def trigger_of(kind: str, millis: int) -> Trigger:
+    """The trigger of a class of Spark's; one of processing time has an interval."""
+    if kind == "ProcessingTimeTrigger":
+        return Trigger("processing", millis / 1000)
+    for word, name in TRIGGER_KINDS.items():
+        if kind.startswith(word):
+            return Trigger(name)
+    raise TypeError(f"a trigger of the class {kind}")
+
+
 class ReadLimit(NamedTuple):
     """How much a source may read in one batch, as the user has set it."""
 

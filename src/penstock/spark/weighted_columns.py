@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from penstock import estimates
 from penstock.errors import PenstockError
 from penstock.estimates import JUST_ABOVE_ONE, JUST_BELOW_ONE, Weighted
-from penstock.spark.engine import Engine
+from penstock.spark.engines import engine_of
 from penstock.spark.gate.columns import SIC, WEIGHT
 from penstock.spark.gate.wire import most_of_a_row
 from penstock.spark.names import name_of
@@ -143,8 +143,11 @@ def completeness(came: Column, missing: Column) -> Column:
     They say it through a function of the catalog, which a session without a site lacks.
     """
     try:
-        Engine(SparkSession.active()).install()
-    except (PenstockError, PySparkException):  # no classic session, so that there are no gates
+        engine_of(SparkSession.active()).install()
+    except (
+        PenstockError,
+        PySparkException,
+    ):  # no session, or one that takes no jar: there are no gates
         most = sf.when(missing > 0.0, sf.lit(JUST_BELOW_ONE)).otherwise(sf.lit(1.0))
     else:
         most = most_of_a_row(missing > 0.0)

@@ -21,8 +21,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.types import Stratum
-from penstock.spark.engine import Engine
 from penstock.spark.gate.wire import Shipment
+from penstock.spark.site_engine import SiteEngine
 from penstock.spark.spark_files import Files
 from penstock.spark.whole_rows import WholeRows
 
@@ -66,7 +66,7 @@ def last_committed(checkpoint: Files) -> int | None:
 
 
 def recount(
-    engine: Engine,
+    engine: SiteEngine,
     gated: Sequence[DataFrame],
     whole: StreamingQuery | DataFrame,
     location: str,
@@ -98,7 +98,7 @@ def recount(
         new.delete()
 
 
-def _places(engine: Engine, part: DataFrame, whole: StreamingQuery | DataFrame) -> list[int]:
+def _places(engine: SiteEngine, part: DataFrame, whole: StreamingQuery | DataFrame) -> list[int]:
     """For each source of ``part``, its place among those of ``whole``."""
     everything = engine.sources_in(whole)
     return [

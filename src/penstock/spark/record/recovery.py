@@ -12,7 +12,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from penstock.spark.engine import Engine
 from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.wire import Shipment
 from penstock.spark.progress import Progress
@@ -20,6 +19,7 @@ from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
 from penstock.spark.record.recount import BatchPlan, GatePlan, last_committed, recount
 from penstock.spark.record.saved_state import SavedState
+from penstock.spark.site_engine import SiteEngine
 
 log = logging.getLogger("penstock")
 
@@ -27,7 +27,7 @@ log = logging.getLogger("penstock")
 class Recovery:
     """Writes plans down before they are used, and mends the ledger after a crash."""
 
-    def __init__(self, engine: Engine, saved: SavedState, ledger: Ledger) -> None:
+    def __init__(self, engine: SiteEngine, saved: SavedState, ledger: Ledger) -> None:
         self._engine, self._saved, self._ledger = engine, saved, ledger
         self._before: dict[str, BatchPlan] = saved.recall_all("plan", BatchPlan)
         """By query: what was in force when the driver died; each is used once."""
@@ -72,6 +72,17 @@ class Recovery:
         for number, told in before.gates.items() if before else ():
             stream.gates[number].strata.recall(
                 told.shipment.version, told.shipment.table, told.fingerprints
+            )
+
+    def tell_of_gap(self, stream: SparkQuery) -> None:
+        """Says so if the batch before the first is missing, and nobody can count it again."""
+        batch = stream.planned - 1
+        if not self._engine.recounts() and self._ledger.lacks(stream.name, stream.id, batch):
+            log.warning(
+                "batch %d of %s is not in the ledger, and through Spark Connect it cannot be "
+                "counted again",
+                batch,
+                stream.name,
             )
 
     def decided_before(self, stream: SparkQuery, gate: Gate) -> Shipment | None:
@@ -143,6 +154,8 @@ class Recovery:
         self, stream: SparkQuery, before: BatchPlan | None, frames: Mapping[str, DataFrame]
     ) -> None:
         """Counts the last batch again if the driver died before its ledger entry was written."""
+        if not self._engine.recounts():
+            return
         location = self._engine.checkpoint_of(stream.query)
         batch = last_committed(self._engine.files(location))
         if batch is None or not self._ledger.lacks(stream.name, stream.id, batch):
