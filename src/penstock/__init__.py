@@ -13,6 +13,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from penstock import functions
     from penstock.core.settings import QueryTerms
+    from penstock.settle.settled_rows import settled
     from penstock.sources.replay import replay
     from penstock.spark.count_windows import count_windows
     from penstock.spark.site import Site
@@ -30,6 +31,7 @@ __all__ = [
     "functions",
     "process_windows",
     "replay",
+    "settled",
 ]
 _MODULES = {
     "Concept": "penstock.windows.concept",
@@ -38,6 +40,7 @@ _MODULES = {
     "count_windows": "penstock.spark.count_windows",
     "process_windows": "penstock.spark.window_processor",
     "replay": "penstock.sources.replay",
+    "settled": "penstock.settle.settled_rows",
 }
 """Where the names are that are loaded when they are first used."""
 

@@ -138,7 +138,7 @@ BROKEN = [
         "queries:",
         "spark: {}\nqueries: {}\nx:",
         ":19: x: unknown key; there are site, interval, latency, stw, policy, headroom, "
-        "watch, checkpoint, directory, spark, sources, queries",
+        "watch, checkpoint, directory, settle_within, spark, sources, queries",
     ),
     Broken(
         "no sources",

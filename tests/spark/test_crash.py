@@ -25,6 +25,7 @@ from penstock.core.state import State
 from penstock.core.types import Plan, Report
 from penstock.spark.gate.wire import ALWAYS
 from penstock.spark.record.ledger import Entry, Ledger
+from penstock.spark.record.past_batches import recall_past
 from penstock.spark.record.recount import BatchPlan
 from penstock.spark.record.saved_state import unsealed
 from tests.spark.crash_job import run
@@ -122,6 +123,11 @@ def test_a_lost_entry_is_counted_again(spark: SparkSession, tmp_path: Path, batc
     after = live()
     assert sorted(map(repr, after)) == sorted(map(repr, before))
     assert after.balanced
+    (query,) = {entry.query for entry in after}
+    past = recall_past(tmp_path / "site", query)
+    assert list(past) == list(range(batches)), "what it takes to settle it is there, too"
+    assert all(its.plans.keys() == {0, 1} for its in past.values())
+    assert [its.timed for its in past.values()] == [True] * (batches - 1) + [False]
 
     # where the plan is gone as well, the batch stays missing, and the ledger says so
     path.write_text(lines[0])

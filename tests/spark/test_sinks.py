@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.spark.record.past_batches import recall_past
 from tests.spark.sinks import LAST, in_two_lives
 
 
@@ -26,6 +27,10 @@ def test_files_have_a_batch_that_runs_again_once(spark: SparkSession, tmp_path: 
 
     admitted = in_two_lives(spark, tmp_path, sink)
     assert set(in_files(spark, out).values()) == {1}
+    (query,) = (tmp_path / "site" / "past").iterdir()
+    past = recall_past(tmp_path / "site", query.name)
+    assert [its.timed for its in past.values()] == [True] * LAST + [False]  # Spark saw no tuple
+    assert all(its.plans.keys() == {0} for its in past.values()), "it can be settled all the same"
     assert spark.read.parquet(str(out)).count() == sum(admitted)
 
 

@@ -57,6 +57,9 @@ COMMANDS = {
     "stop": Listed("penstock.cli.stop_command", "stops a query of a federation"),
     "move": Listed("penstock.cli.move_command", "moves a fragment of a query to another site"),
     "ledger": Listed("penstock.cli.ledger_command", "reads the ledger of a site, and checks it"),
+    "settle": Listed(
+        "penstock.cli.settle_command", "reads again what a job has shed, and mends its results"
+    ),
     "bench": Listed(
         "penstock.lab.bench_command", "measures the gate on this machine, on real Spark"
     ),

@@ -8,6 +8,9 @@ from penstock.core.declared import Declared
 from penstock.core.demand import Policy
 from penstock.errors import PenstockError
 
+USUAL_SETTLE_SECONDS = 86_400.0
+"""How long what it takes to settle a batch is kept unless told."""
+
 
 class WindowTerms(Protocol):
     """What a query was promised of each of its windows; ``penstock.Concept`` is how to say it."""

@@ -10,6 +10,7 @@ from pyspark.sql.types import TimestampType
 
 from penstock.errors import PenstockError
 from penstock.hints import hint
+from penstock.jobs.load import LoadedJob
 from penstock.jobs.model import EVERY_SOURCE, QueryEntry, SourceEntry
 from penstock.sources.options import parse
 from penstock.sources.replay import register
@@ -49,6 +50,16 @@ def read(spark: SparkSession, source: SourceEntry, directory: Path) -> DataFrame
 def located(path: str, directory: Path) -> str:
     """Makes a path absolute, and leaves a URL as it is."""
     return path if "://" in path else str((directory / path).absolute())
+
+
+def site_directory(loaded: LoadedJob) -> Path | None:
+    """Finds where the site of a job keeps its ledger, if anywhere."""
+    job = loaded.job
+    if job.directory is not None:
+        return Path(located(job.directory, loaded.directory))
+    if job.checkpoint is None:
+        return None
+    return Path(located(job.checkpoint, loaded.directory)) / "site"
 
 
 def _present(path: str) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from penstock.core.settings import USUAL_SETTLE_SECONDS
 from penstock.errors import PenstockError
 from penstock.units import amount, seconds
 from penstock.windows.concept import Concept
@@ -216,6 +217,8 @@ class JobFile(JobFilePart):
     directory: str | None = None
     """Where the ledger is, and what was learnt, on the driver's disk; in ``checkpoint`` unless
     told."""
+    settle_within: Lateness = USUAL_SETTLE_SECONDS
+    """How long ``penstock settle`` can go back; 0 keeps nothing for it."""
     spark: dict[str, Option] = {}
     """Settings of the Spark session, such as ``spark.master``."""
     sources: Annotated[dict[str, SourceEntry], Field(min_length=1)]

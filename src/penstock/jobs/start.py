@@ -17,6 +17,7 @@ from penstock.jobs.inputs import (
     located,
     parsed,
     read,
+    site_directory,
     strata,
     view_of_rows,
 )
@@ -50,20 +51,11 @@ def open_site(spark: SparkSession, loaded: LoadedJob, metrics: int | str | None 
         policy=job.policy,
         headroom=job.headroom,
         terms=terms,
-        directory=_directory(loaded),
+        directory=site_directory(loaded),
         watch=job.watch,
         metrics=metrics,
+        settle_within=job.settle_within,
     )
-
-
-def _directory(loaded: LoadedJob) -> Path | None:
-    """Finds where the site keeps its ledger."""
-    job = loaded.job
-    if job.directory is not None:
-        return Path(located(job.directory, loaded.directory))
-    if job.checkpoint is None:
-        return None
-    return Path(located(job.checkpoint, loaded.directory)) / "site"
 
 
 def start(

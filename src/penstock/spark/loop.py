@@ -19,7 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.core.controller import Controller
 from penstock.core.declared import DeclaredSources
-from penstock.core.settings import QueryTerms, Settings, check_timing
+from penstock.core.settings import USUAL_SETTLE_SECONDS, QueryTerms, Settings, check_timing
 from penstock.core.state import State
 from penstock.core.types import Batch, Plan, Report
 from penstock.errors import PenstockError
@@ -31,8 +31,10 @@ from penstock.spark.gate.columns import Gate
 from penstock.spark.gate.wire import Shipment, refusal
 from penstock.spark.guards import Guards
 from penstock.spark.losses import Losses, gates_in_front
+from penstock.spark.progress import Progress
 from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
+from penstock.spark.record.past_batches import PastBatch, PastBatches, those_that_shed
 from penstock.spark.record.recovery import Recovery
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.record.sic_accounts import SicAccounts
@@ -70,6 +72,7 @@ class Loop:
         watching: Watching | None = None,
         rehearsal: Rehearsal | None = None,
         meter: Meter | None = None,
+        settle_within: float = USUAL_SETTLE_SECONDS,
     ) -> None:
         self.settings = settings
         self.ledger = Ledger(saved.directory and saved.directory / "ledger.jsonl")
@@ -88,7 +91,8 @@ class Loop:
         self.elsewhere = Elsewhere()
         """What it knows of its queries at other sites."""
         self._sic = SicAccounts(self.elsewhere)
-        self._recovery = Recovery(engine, saved, self.ledger)
+        self._past = PastBatches(saved.directory, 0.0 if watching else settle_within)
+        self._recovery = Recovery(engine, saved, self.ledger, self._past)
         self._rehearsal = rehearsal or Rehearsal(engine)
         self._meter = meter or NoMeter()
         self._lock = threading.RLock()
@@ -423,13 +427,37 @@ class Loop:
         except Exception:
             log.exception("a plan of %s is not in the metrics", stream.name)
 
+    def _note_past(self, stream: SparkQuery, progress: Progress, *, timed: bool) -> None:
+        """Writes down what it takes to settle a batch, before the ledger has it.
+
+        Of one that was passed over Spark saw no tuple, so that its times are not known.
+        """
+        if any(gate.of_fragment for gate in stream.gates):
+            return  # what came over a link is not there for long
+        try:
+            counted = {i: progress.observed[gate.name] for i, gate in enumerate(stream.gates)}
+            past = PastBatch(
+                batch=progress.batch,
+                began=progress.started,
+                offsets=tuple((source.start, source.end) for source in progress.sources),
+                timed=timed,
+                oldest=progress.oldest if timed else None,
+                newest=progress.newest if timed else None,
+                watermark=progress.watermark if timed else None,
+                plans=those_that_shed(self._recovery.plans_of(stream, progress.batch), counted),
+            )
+            self._past.note(progress.query, past)
+        except Exception:  # the ledger must have it all the same
+            log.exception("batch %d of %s cannot be settled later", progress.batch, stream.name)
+
     def _count(self, stream: SparkQuery, alone: bool) -> None:
         progress = stream.unread()
         if progress is None:
             return
-        gone = stream.executors - self._executors()
-        if gone or self._recovery.was_passed_over(stream, progress):
+        passed_over = self._recovery.was_passed_over(stream, progress)
+        if passed_over or stream.executors - self._executors():
             progress = self._recovery.counted_once(stream, progress, self._frames)
+        self._note_past(stream, progress, timed=not passed_over)
         for number, gate in enumerate(stream.gates):
             metrics = progress.observed[gate.name]
             self.ledger.note(stream.name, progress.query, progress.batch, number, metrics)

@@ -61,6 +61,8 @@ class Progress:
     """The newest event time of the batch, in seconds since the epoch; None where nobody knows."""
     watermark: float | None = None
     """The event time below which everything was late in the batch."""
+    oldest: float | None = None
+    """The oldest event time of the batch."""
     late: Mapping[str, int] = field(default_factory=dict)
     """By kind of stateful operator, what was dropped behind the watermark: rows, or groups of an
     aggregation."""
@@ -86,6 +88,7 @@ class Progress:
             sources=tuple(_source(source) for source in told.get("sources", ())),
             newest=_moment(told, "max"),
             watermark=_moment(told, "watermark"),
+            oldest=_moment(told, "min"),
             late=_late(told.get("stateOperators", ())),
         )
 

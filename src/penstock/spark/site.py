@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock import policy as policies
 from penstock.core.controller import Controller
-from penstock.core.settings import QueryTerms, Settings
+from penstock.core.settings import USUAL_SETTLE_SECONDS, QueryTerms, Settings
 from penstock.core.state import State
 from penstock.core.types import Batch, Plan
 from penstock.errors import PenstockError
@@ -38,6 +38,7 @@ from penstock.spark.site_page import opened
 from penstock.spark.site_report import SiteReport
 from penstock.spark.stream_state import Trigger
 from penstock.spark.watching import Watching
+from penstock.units import seconds
 from penstock.windows.concept import Concept
 from penstock.windows.in_force import ConceptWindows
 
@@ -95,6 +96,9 @@ class Site:
         A port of this machine, or an address and a port such as ``"0.0.0.0:9464"``, at which
         Prometheus finds the figures of the report; or an object that hears of every batch, see
         ``penstock.metrics.site_meter.Meter``.
+    settle_within
+        How long is kept what ``penstock settle`` needs of a batch, its offsets and its plan, where
+        there is a ``directory``; 0 keeps nothing.
     dashboard
         A port of this machine, or an address and a port, at which a browser finds a page about the
         site; port 0 takes a free one, see ``dashboard_address``. Changes from the page need the
@@ -131,6 +135,7 @@ class Site:
         controller: Callable[[Settings], Controller] = concept_controller,
         metrics: int | str | Meter | None = None,
         dashboard: int | str | None = None,
+        settle_within: float | str = USUAL_SETTLE_SECONDS,
     ) -> None:
         self.spark = spark
         self._engine = engine_of(spark)
@@ -159,6 +164,7 @@ class Site:
             self._watching,
             Rehearsal(self._engine, arguments.switch("rehearse", rehearse)),
             self._metrics.meter,
+            seconds(settle_within, "settle_within"),
         )
         try:
             self._metrics.serve(self.report, lambda: self.settings)

@@ -50,9 +50,14 @@ class Files:
         """Deletes a file, if there is one."""
         self._files.delete(self._path(name), False)
 
-    def delete(self) -> None:
-        """Deletes the place and all that is below it."""
-        self._files.delete(self._root, True)
+    def rename(self, name: str, new_name: str) -> None:
+        """Gives a file or a folder another name; where that is taken, it fails."""
+        if self.exists(new_name) or not self._files.rename(self._path(name), self._path(new_name)):
+            raise OSError(f"cannot rename {self._path(name)} to {new_name}")
+
+    def delete(self, name: str = "") -> None:
+        """Deletes the place, or what has this name in it, and all that is below it."""
+        self._files.delete(self._path(name), True)
 
     def _path(self, name: str) -> Any:
-        return self._java.org.apache.hadoop.fs.Path(self._root, name)
+        return self._java.org.apache.hadoop.fs.Path(self._root, name) if name else self._root

@@ -58,19 +58,20 @@ class Gate:
         takes all of that out: what is left is a counter.
         """
         columns = [sf.col(f"`{name}`") for name in stream.columns]
-        looked_up = self._only(stream) if self.keys.only else self.look_up(stream)
-        drawn = self.keys.draw() <= sf.col("_threshold")
-        decided = looked_up.select("*", ((sf.col("_threshold") >= SURE) | drawn).alias("_admitted"))
-        counted = decided.select(
-            *columns,
-            "_place",
-            "_threshold",
-            "_admitted",
-            self.wire.passing().alias("_passed"),
-            *self._countable(),
-            *self._seen(),
-            *self._sampled(),
-        ).observe(self.name, *self._metrics())
+        counted = (
+            self.decide(stream)
+            .select(
+                *columns,
+                "_place",
+                "_threshold",
+                "_admitted",
+                self.wire.passing().alias("_passed"),
+                *self._countable(),
+                *self._seen(),
+                *self._sampled(),
+            )
+            .observe(self.name, *self._metrics())
+        )
         place = sf.when(self._idle, nowhere()).otherwise(sf.col("_place"))
         one_over_rate = sf.lit(2.0**63) / (sf.col("_threshold").cast("double") + 1)
         return counted.where(self._passes).select(
@@ -80,6 +81,12 @@ class Gate:
             .alias(WEIGHT),
             sf.get(self.wire.sic, place).alias(SIC),
         )
+
+    def decide(self, stream: DataFrame) -> DataFrame:
+        """Adds each tuple's place in the table, the threshold there, and whether it is admitted."""
+        looked_up = self._only(stream) if self.keys.only else self.look_up(stream)
+        drawn = self.keys.draw() <= sf.col("_threshold")
+        return looked_up.select("*", ((sf.col("_threshold") >= SURE) | drawn).alias("_admitted"))
 
     @property
     def _idle(self) -> Column:

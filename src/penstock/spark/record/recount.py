@@ -65,6 +65,17 @@ def last_committed(checkpoint: Files) -> int | None:
     return max(numbers, default=None)
 
 
+def offsets_in(checkpoint: Files, batch: int) -> tuple[tuple[Any, Any], ...]:
+    """Where each source begins and ends in a batch, by Spark's log of offsets."""
+    after = _lines(checkpoint.read(f"offsets/{batch}"))
+    before = _lines(checkpoint.read(f"offsets/{batch - 1}")) if batch else [None] * len(after)
+    return tuple(zip(before, after, strict=True))
+
+
+def _lines(entry: str) -> list[Any]:
+    return [None if line == "-" else json.loads(line) for line in entry.split("\n")[2:]]
+
+
 def recount(
     engine: SiteEngine,
     gated: Sequence[DataFrame],

@@ -6,6 +6,7 @@ counted again (see ``recount``).
 """
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,14 @@ from penstock.spark.gate.wire import Shipment
 from penstock.spark.progress import Progress
 from penstock.spark.query import SparkQuery
 from penstock.spark.record.ledger import Ledger
-from penstock.spark.record.recount import BatchPlan, GatePlan, last_committed, recount
+from penstock.spark.record.past_batches import PastBatch, PastBatches, those_that_shed
+from penstock.spark.record.recount import (
+    BatchPlan,
+    GatePlan,
+    last_committed,
+    offsets_in,
+    recount,
+)
 from penstock.spark.record.saved_state import SavedState
 from penstock.spark.site_engine import SiteEngine
 
@@ -27,8 +35,11 @@ log = logging.getLogger("penstock")
 class Recovery:
     """Writes plans down before they are used, and mends the ledger after a crash."""
 
-    def __init__(self, engine: SiteEngine, saved: SavedState, ledger: Ledger) -> None:
+    def __init__(
+        self, engine: SiteEngine, saved: SavedState, ledger: Ledger, past: PastBatches
+    ) -> None:
         self._engine, self._saved, self._ledger = engine, saved, ledger
+        self._past = past
         self._before: dict[str, BatchPlan] = saved.recall_all("plan", BatchPlan)
         """By query: what was in force when the driver died; each is used once."""
         self._planned: dict[str, BatchPlan] = {}
@@ -97,6 +108,13 @@ class Recovery:
         told = before.gates.get(stream.gates.index(gate))
         return None if told is None else told.shipment
 
+    def plans_of(self, stream: SparkQuery, batch: int) -> Mapping[int, Shipment]:
+        """What the gates were told in a batch that has just run, by their numbers."""
+        for planned in (self._planned.get(stream.name), self._before.get(stream.name)):
+            if planned is not None and (planned.query, planned.batch) == (stream.id, batch):
+                return {number: told.shipment for number, told in planned.gates.items()}
+        return {}
+
     def write_down(self, stream: SparkQuery, gate: Gate, shipment: Shipment) -> None:
         """Records what a gate is told in the batch that is about to run, before it runs."""
         planned = self._planned.get(stream.name)
@@ -164,9 +182,28 @@ class Recovery:
             log.warning("batch %d of %s is not in the ledger, nor is its plan", batch, stream.name)
             return
         observed = self._recount(stream, before, frames)
+        if observed:
+            self._note_past(stream, before, location, observed)
         for number, gate in enumerate(stream.gates):
             if gate.name in observed:
                 self._ledger.note(stream.name, stream.id, batch, number, observed[gate.name])
+
+    def _note_past(
+        self, stream: SparkQuery, told: BatchPlan, location: str, observed: Mapping[str, Any]
+    ) -> None:
+        """Writes down what it takes to settle a batch that was counted again, of which no event
+        times are known.
+        """
+        try:
+            offsets = offsets_in(self._engine.files(location), told.batch)
+            counted = {i: observed[gate.name] for i, gate in enumerate(stream.gates)}
+            plans = {number: its.shipment for number, its in told.gates.items()}
+            past = PastBatch(
+                told.batch, time.time(), offsets, plans=those_that_shed(plans, counted)
+            )
+            self._past.note(stream.id, past)
+        except Exception:  # the ledger must have it all the same
+            log.exception("batch %d of %s cannot be settled later", told.batch, stream.name)
 
     def _recount(
         self, stream: SparkQuery, told: BatchPlan, frames: Mapping[str, DataFrame]
