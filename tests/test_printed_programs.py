@@ -172,7 +172,9 @@ def test_the_python_of_the_simulator_runs(
 
 def test_the_python_about_concepts_is_accepted(spark: SparkSession) -> None:
     rides = replay(spark, generator="rides", rate=100)
-    names = {"spark": spark, "raw": rides.withColumnRenamed("_arrival", "pickup")}
+    raw = rides.withColumnRenamed("_arrival", "pickup")
+    clicks = rides.selectExpr("_arrival AS at", "route AS page", "route AS user", "fare AS seconds")
+    names = {"spark": spark, "raw": raw, "clicks": clicks}
     outcome = executed(ROOT / "docs" / "concept.md", names)
     assert outcome["out"].columns[-2:] == ["avg(fare)", "within"]
     assert {"start", "end", "group", "fare", "kept"} <= set(outcome["medians"].columns)

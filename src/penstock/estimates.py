@@ -446,7 +446,8 @@ def _strain(f: Algebra[E], skew: Skew[E]) -> E:
 
 
 def _lean(f: Algebra[E], skew: Skew[E]) -> E:
-    root = f.call("sqrt", f.call("try_divide", skew.once * skew.doubt, skew.second))
+    ratio = f.call("try_divide", skew.once * skew.doubt, skew.second)
+    root = f.call("sqrt", f.call("greatest", ratio, f.literal(0.0)))  # by rounding it may be less
     return skew.known(f, f.call("try_divide", skew.third, skew.second) * root, 0.0)
 
 
